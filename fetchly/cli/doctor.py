@@ -1,0 +1,69 @@
+"""`fetchly doctor`: what this machine can do, what is missing, and what to do about it."""
+
+from __future__ import annotations
+
+import os
+import platform
+import shutil
+import sys
+from pathlib import Path
+
+import typer
+
+_MODEL_DISK_BYTES = 1_500_000_000
+"""Room that pulling the default model needs for a moment: archive, GGUF and converted weights."""
+
+
+def doctor(
+    model: str = typer.Option("fetchly-135m", help="The model to look for."),
+) -> int:
+    """Exit code 0 if an extraction can run here, 1 if something required is missing, 6 if only the model is."""
+    from fetchly.cli import engine
+    from fetchly.errors import FetchlyError
+
+    healthy = True
+    _line("ok", "python", f"{platform.python_version()} on {platform.system()} {platform.machine()}")
+    for part in engine.parts():
+        if part.version is None:
+            healthy = healthy and not part.required
+            _line("MISSING" if part.required else "absent", part.name, part.needed_for)
+        else:
+            _line("ok", part.name, part.version)
+    device = engine.device_line()
+    if device:
+        _line("ok", "device", device)
+    _line("ok", "memory", f"{_memory_bytes() / 1e9:.1f} GB, the default model takes about 1.2")
+    root = engine.store_root()
+    writable = os.access(_nearest(root), os.W_OK)
+    free = shutil.disk_usage(_nearest(root)).free
+    room = free > _MODEL_DISK_BYTES
+    _line(
+        "ok" if writable and room else "LOW", "model store", f"{root}, {free / 1e9:.1f} GB free, writable: {writable}"
+    )
+    try:
+        entry = engine.model(model)
+    except FetchlyError as error:
+        _line("MISSING", "model", error.line())
+        return 6 if healthy else 1
+    here = entry.state == "ready"
+    _line(
+        "ok" if here else "absent",
+        "model",
+        f"{entry.name}: {entry.path or f'fetched on first use, or: fetchly models pull {model}'}",
+    )
+    return 0 if healthy and writable and (here or room) else 1
+
+
+def _line(state: str, name: str, text: str) -> None:
+    print(f"{state:<8} {name:<14} {text}")
+    sys.stdout.flush()
+
+
+def _memory_bytes() -> int:
+    return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+
+
+def _nearest(path: Path) -> Path:
+    while not path.exists():
+        path = path.parent
+    return path

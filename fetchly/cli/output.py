@@ -1,0 +1,137 @@
+"""Results in; JSON, JSON lines or CSV on stdout or in a file out. A file is replaced whole or not at all."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import os
+import sys
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, Literal
+
+from fetchly.errors import ConfigurationError, OutputError
+
+Format = Literal["json", "jsonl", "csv"]
+_FORMULA_STARTS = ("=", "+", "-", "@", "\t", "\r")
+
+
+class RecordWriter:
+    """Collects records and writes them in one format.
+
+    On stdout, JSON lines appear as they come; everything else appears at `close`. A file is written beside its final
+    name and moved there at `close`; `append` adds to what the file holds (JSON lines, or CSV with the same header).
+    """
+
+    def __init__(self, form: Format, file: Path | None, append: bool) -> None:
+        if append and (file is None or form == "json"):
+            raise ConfigurationError("--append needs -o FILE and --format jsonl or csv")
+        self._form = form
+        self._file = file
+        self._append = append
+        self._records: list[Any] = []
+
+    def add(self, record: Any) -> None:
+        """Take one record."""
+        self._records.append(record)
+        if self._form == "jsonl" and self._file is None:
+            _to_stdout(json.dumps(record, ensure_ascii=False) + "\n")
+
+    def close(self) -> None:
+        """Write what has been collected. Without a record nothing is written."""
+        if not self._records:
+            return
+        if self._file is None:
+            if self._form != "jsonl":
+                _to_stdout(self._text(header=True))
+            return
+        try:
+            self._to_file(self._file)
+        except OSError as error:
+            reason = error.strerror or str(error)
+            raise OutputError(f"cannot be written: {reason}", where=str(self._file)) from None
+
+    def _text(self, header: bool) -> str:
+        if self._form == "csv":
+            return to_csv(self._records, header)
+        if self._form == "jsonl":
+            return "".join(json.dumps(record, ensure_ascii=False) + "\n" for record in self._records)
+        shown = self._records[0] if len(self._records) == 1 else self._records
+        return json.dumps(shown, ensure_ascii=False, indent=2) + "\n"
+
+    def _to_file(self, file: Path) -> None:
+        before = b""
+        if self._append and file.exists():
+            before = file.read_bytes()
+            if before and not before.endswith(b"\n"):
+                before += b"\n"
+        if before and self._form == "csv":
+            old = next(csv.reader(io.StringIO(before.decode("utf-8", "replace"))))
+            if old != csv_columns(self._records):
+                raise OutputError("holds other columns than these records", where=str(file), hint="write a new file")
+        text = self._text(header=not before)
+        handle, name = tempfile.mkstemp(dir=file.parent, prefix=f".{file.name}.", suffix=".part")
+        try:
+            with os.fdopen(handle, "wb") as part:
+                part.write(before + text.encode("utf-8"))
+                part.flush()
+                os.fsync(part.fileno())
+            mask = os.umask(0)
+            os.umask(mask)
+            os.chmod(name, file.stat().st_mode & 0o777 if file.exists() else 0o666 & ~mask)
+            os.replace(name, file)
+        except BaseException:
+            Path(name).unlink(missing_ok=True)
+            raise
+
+
+def csv_columns(records: Sequence[Any]) -> list[str]:
+    """Column names of `records` in order of first appearance: object keys joined by dots; a list is one column."""
+    columns: dict[str, None] = {}
+    for record in records:
+        columns.update(dict.fromkeys(_flatten(record)))
+    return list(columns)
+
+
+def to_csv(records: Sequence[Any], header: bool) -> str:
+    """RFC 4180 text. Nested objects become dotted columns, lists are JSON in one cell, null is empty.
+
+    A text cell that a spreadsheet would read as a formula gets a leading apostrophe.
+    """
+    columns = csv_columns(records)
+    target = io.StringIO()
+    writer = csv.writer(target, lineterminator="\r\n")
+    if header:
+        writer.writerow(columns)
+    for record in records:
+        flat = _flatten(record)
+        writer.writerow([_cell(flat.get(column)) for column in columns])
+    return target.getvalue()
+
+
+def _flatten(value: Any, prefix: str = "") -> dict[str, Any]:
+    if not isinstance(value, dict):
+        return {prefix or "value": value}
+    flat: dict[str, Any] = {}
+    for key, item in value.items():
+        name = f"{prefix}.{key}" if prefix else key
+        if isinstance(item, dict) and item:
+            flat.update(_flatten(item, name))
+        else:
+            flat[name] = item
+    return flat
+
+
+def _cell(value: Any) -> str:
+    if value is None:
+        return ""
+    if isinstance(value, str):
+        return f"'{value}" if value.startswith(_FORMULA_STARTS) else value
+    return json.dumps(value, ensure_ascii=False)
+
+
+def _to_stdout(text: str) -> None:
+    sys.stdout.write(text)
+    sys.stdout.flush()

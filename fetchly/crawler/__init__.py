@@ -1,0 +1,1 @@
+"""URL in, Page out."""

@@ -1,0 +1,1 @@
+"""Page in, Document out."""

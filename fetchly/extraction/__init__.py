@@ -1,0 +1,1 @@
+"""Document and schema in, Record out."""

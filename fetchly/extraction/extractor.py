@@ -1,0 +1,172 @@
+"""A document and a schema in, a record out that satisfies the schema, with evidence; or an error that says why not."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any, Literal
+
+from fetchly.errors import ConfigurationError, DocumentError, Interrupted, RecordInvalid
+from fetchly.extraction.decoding import decoding_schema
+from fetchly.extraction.generator import ExtractionStats, GenerationTask, Generator, SchemaMode, SchemaNotice
+from fetchly.extraction.grounding import Grounder
+from fetchly.extraction.prompt import PAGE_BUDGET, SYSTEM, PagePrompt, build_prompt, render_task
+from fetchly.extraction.schema import UserSchema
+from fetchly.extraction.validation import RecordValidator, parse_answer
+from fetchly.extraction.values import Converted, convert
+from fetchly.goods import Document, Record
+
+REDRAW_TEMPERATURE = 0.7
+TEMPLATE_TOKENS = 48
+"""Room for the chat template's own tokens around system, task and page."""
+SMALLEST_BUDGET = 64
+
+
+@dataclass(frozen=True, slots=True)
+class ExtractionOptions:
+    """How a record is drawn. `budget` is in tokens of page; `verbatim` "auto" makes plain string fields spans.
+
+    `attempts` is how often a record is drawn before the extraction fails. Errors: ConfigurationError for figures that
+    make no sense.
+    """
+
+    schema_mode: SchemaMode = "strict"
+    temperature: float = 0.0
+    seed: int = 0
+    max_tokens: int = 1024
+    budget: int = PAGE_BUDGET
+    attempts: int = 3
+    verbatim: Literal["schema", "auto"] = "schema"
+    draft: tuple[str, ...] = ("forced",)
+    should_stop: Callable[[], bool] | None = None
+
+    def __post_init__(self) -> None:
+        for name, least in (("max_tokens", 1), ("budget", 1), ("attempts", 1), ("temperature", 0)):
+            if not getattr(self, name) >= least:
+                raise ConfigurationError(f"{name} is {getattr(self, name)}, at least {least} is needed", where=name)
+
+
+@dataclass(frozen=True, slots=True)
+class Extraction:
+    """A valid record; `value` is it in the type that the schema came from; `attempt` (from 1) is the draw that held."""
+
+    record: Record
+    value: Any
+    stats: ExtractionStats
+    attempt: int
+
+
+class Extractor:
+    """One schema, many documents. The schema is linted, derived and compiled when the extractor is made.
+
+    Errors on making: SchemaError, ConfigurationError where schema and answer leave no room for a page.
+    """
+
+    def __init__(self, generator: Generator, schema: UserSchema, options: ExtractionOptions | None = None) -> None:
+        self.schema = schema
+        self.options = options or ExtractionOptions()
+        self.notices: tuple[SchemaNotice, ...] = generator.check_schema(schema.json, self.options.schema_mode)
+        self._generator = generator
+        self._plan = decoding_schema(schema.json, verbatim=self.options.verbatim)
+        self._validator = RecordValidator(schema)
+        generator.prepare(self._plan.schema)
+        self.budget = self._page_budget()
+
+    def _page_budget(self) -> int:
+        """The budget asked for, or what the context leaves beside instruction, schema and answer."""
+        fixed = sum(self._count([SYSTEM, render_task(self._plan.user)])) + TEMPLATE_TOKENS
+        room = self._generator.context_length - fixed - self.options.max_tokens
+        if room < SMALLEST_BUDGET:
+            raise ConfigurationError(
+                f"the schema takes {fixed} tokens and the answer {self.options.max_tokens} of the model's "
+                f"{self._generator.context_length}: no room for a page",
+                where=self.schema.label,
+                hint="lower max_tokens, shorten the schema's descriptions, or take a model with a longer context",
+                code="CONTEXT_TOO_SMALL",
+            )
+        return min(self.options.budget, room)
+
+    def _count(self, texts: list[str]) -> list[int]:
+        return self._generator.count_tokens(texts)
+
+    def prompt(self, document: Document) -> PagePrompt:
+        """What the model would be shown. Errors: DocumentError for a document without text."""
+        if not any(block.text.strip() for block in document.blocks):
+            raise DocumentError(
+                "the page holds no text to read",
+                where=document.url,
+                hint="it may be written by scripts: render it in a browser first, then extract from the saved page",
+            )
+        return build_prompt(self._plan.user, document, self.budget, self._count)
+
+    def extract(self, document: Document) -> Extraction:
+        """Draw records until one satisfies the schema.
+
+        Errors: DocumentError for an empty page (the generator is not asked), RecordInvalid after the last attempt,
+        whatever the generator raises.
+        """
+        shown = self.prompt(document)
+        stats = ExtractionStats(attempts=0)
+        failure: RecordInvalid | None = None
+        for attempt in range(self.options.attempts):
+            if self.options.should_stop is not None and self.options.should_stop():
+                raise Interrupted("the extraction was stopped", where=document.url)
+            generated = self._generator.generate(self._task(shown, attempt))
+            sections = shown.sections
+            drawn = replace(generated.stats, left_out_blocks=sections.left_out_blocks, attempts=1)
+            stats = stats.plus(replace(drawn, left_out_tokens=sections.left_out_tokens))
+            try:
+                converted = convert(self._plan.user, parse_answer(generated.text), document.lang)
+                _check_verbatim(converted, shown.prompt.source)
+                value = self._validator.check(converted.value)
+            except RecordInvalid as error:
+                failure = error
+                continue
+            return Extraction(self._record(document, converted), value, stats, attempt + 1)
+        assert failure is not None, "attempts >= 1"
+        raise self._given_up(failure, document)
+
+    def _task(self, shown: PagePrompt, attempt: int) -> GenerationTask:
+        options = self.options
+        redraw = attempt > 0 and options.temperature == 0
+        return GenerationTask(
+            prompt=shown.prompt,
+            schema=self._plan.schema,
+            temperature=REDRAW_TEMPERATURE if redraw else options.temperature,
+            seed=options.seed,
+            attempt=attempt,
+            max_tokens=options.max_tokens,
+            draft=options.draft,
+            should_stop=options.should_stop,
+        )
+
+    def _record(self, document: Document, converted: Converted) -> Record:
+        evidence = Grounder(document).evidence(converted.value, converted.spans)
+        clamped = self.budget < self.options.budget
+        note = f"page budget {self.budget} tokens instead of {self.options.budget}: the model's context is full"
+        return Record(converted.value, evidence, (*converted.warnings, note) if clamped else converted.warnings)
+
+    def _given_up(self, failure: RecordInvalid, document: Document) -> RecordInvalid:
+        attempts = self.options.attempts
+        tries = "the only attempt" if attempts == 1 else f"all {attempts} attempts"
+        place = failure.pointer or "/"
+        return RecordInvalid(
+            f"{place}: {failure.message} ({tries} failed)",
+            pointer=failure.pointer,
+            where=document.url,
+            hint=failure.hint,
+            code=failure.code,
+        )
+
+
+def _check_verbatim(converted: Converted, source: str) -> None:
+    """A grammar sees to it; this holds every generator to the promise, also where no grammar could."""
+    lines = source.split("\n")
+    for pointer in sorted(converted.verbatim):
+        if not any(converted.spans[pointer] in line for line in lines):
+            raise RecordInvalid(
+                "the value does not stand on the page, and the schema asks for x-verbatim",
+                pointer=pointer,
+                code="NOT_VERBATIM",
+                hint="drop x-verbatim for a value that is not copied as it stands",
+            )

@@ -1,0 +1,203 @@
+"""A decoded value and its page's language in, the same value in the user's types out, with the spans it came from."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from decimal import Decimal
+from functools import lru_cache
+from typing import Any
+
+import jsonschema_rs
+
+from fetchly.extraction.dates import parse_date
+from fetchly.extraction.decoding import SPAN_KINDS, LeafKind, leaf_kind
+from fetchly.extraction.numbers import ParsedNumber, TimeUnit, parse_duration, parse_number
+from fetchly.extraction.shape import Node, SchemaTree, below
+
+DEEPEST_ALTERNATIVES = 8
+"""Alternatives within alternatives that are tried on one value and below; beyond, a value stays as it was decoded."""
+
+_IN_UNIT = re.compile(r"\bin (?:whole |full )?(minut|second|sekund|hour|stunde|day|tage)", re.IGNORECASE)
+_STEMS: dict[str, TimeUnit] = {
+    "minut": "minute",
+    "second": "second",
+    "sekund": "second",
+    "hour": "hour",
+    "stunde": "hour",
+    "day": "day",
+    "tage": "day",
+}
+_NAME_WORDS: dict[str, TimeUnit] = {
+    "minutes": "minute",
+    "mins": "minute",
+    "minuten": "minute",
+    "hours": "hour",
+    "seconds": "second",
+    "secs": "second",
+    "days": "day",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Converted:
+    """`value` in the user's types; `spans` by JSON pointer: the text of the page that a value was read from.
+
+    `verbatim` are the pointers among them whose value must stand on the page as it is.
+    """
+
+    value: Any
+    spans: Mapping[str, str]
+    verbatim: frozenset[str] = frozenset()
+    warnings: tuple[str, ...] = ()
+
+
+def convert(user: Node, decoded: Any, lang: str | None) -> Converted:
+    """Turn the spans of a decoded value into the types of the user's schema.
+
+    A span that does not parse gives null and a warning that names pointer and span; null for an optional property
+    that refuses null is left out; a list entry that does not parse is left out, with a warning. Bounds and formats are
+    the validator's business.
+    """
+    walk = _Walk(SchemaTree(user), lang)
+    value = walk.value(user, decoded, "", "")
+    return Converted(value, walk.spans, frozenset(walk.verbatim), tuple(walk.warnings))
+
+
+def time_unit(name: str, description: str) -> TimeUnit | None:
+    """The unit that a field counts time in, as its name ("total_minutes") or description ("in minutes") says."""
+    for word in re.split(r"[^a-z]+", re.sub(r"(?<=[a-z])(?=[A-Z])", "_", name).lower()):
+        if word in _NAME_WORDS:
+            return _NAME_WORDS[word]
+    if found := _IN_UNIT.search(description):
+        return _STEMS[found[1].lower()]
+    return "minute" if re.search(r"\bminut", description, re.IGNORECASE) else None
+
+
+@dataclass(slots=True)
+class _Walk:
+    """Schema and value walked together; what was met on the way. `nested` counts alternatives within alternatives."""
+
+    tree: SchemaTree
+    lang: str | None
+    nested: int = 0
+    spans: dict[str, str] = field(default_factory=dict)
+    verbatim: set[str] = field(default_factory=set)
+    warnings: list[str] = field(default_factory=list)
+
+    def value(self, schema: Any, value: Any, pointer: str, name: str) -> Any:
+        if value is None:
+            return None
+        branches = self.tree.alternatives(schema)
+        if branches and self.nested < DEEPEST_ALTERNATIVES:
+            return self._branch(branches, value, pointer, name)
+        if isinstance(value, dict):
+            return self._object(self.tree.node(schema), value, pointer)
+        if isinstance(value, list):
+            return self._array(self.tree.node(schema), value, pointer, name)
+        kind = leaf_kind(self.tree, schema)
+        if isinstance(value, str) and kind in SPAN_KINDS:
+            return self._span(self.tree.node(schema), kind, value, pointer, name)
+        return value
+
+    def _branch(self, branches: tuple[Any, ...], value: Any, pointer: str, name: str) -> Any:
+        """The first branch that the value fits without a warning, else with one, else that its span is no value of."""
+        best: _Walk | None = None
+        result, rank = value, -1
+        for branch in branches:
+            trial = _Walk(self.tree, self.lang, self.nested + 1)
+            found = trial.value(branch, value, pointer, name)
+            if found is not None and self.tree.fits(branch, found):
+                score = 2 if trial.warnings else 3
+            else:
+                score = 1 if found is None else 0
+            if score > rank:
+                best, result, rank = trial, found, score
+        if best is not None:
+            self.spans.update(best.spans)
+            self.verbatim.update(best.verbatim)
+            self.warnings.extend(best.warnings)
+        return result
+
+    def _object(self, node: Node, value: dict[str, Any], pointer: str) -> dict[str, Any]:
+        properties = node.get("properties", {})
+        required = node.get("required", ())
+        out: dict[str, Any] = {}
+        for key, item in value.items():
+            schema = properties[key] if key in properties else _extra(node, key)
+            found = self.value(schema, item, below(pointer, key), key)
+            if found is None and key not in required and not self.tree.accepts_null(schema):
+                continue
+            out[key] = found
+        return out
+
+    def _array(self, node: Node, value: list[Any], pointer: str, name: str) -> list[Any]:
+        prefix, items = node.get("prefixItems", ()), node.get("items", True)
+        if isinstance(items, list):
+            prefix, items = items, node.get("additionalItems", True)
+        out: list[Any] = []
+        for index, item in enumerate(value):
+            fixed = index < len(prefix)
+            schema = prefix[index] if fixed else items
+            found = self.value(schema, item, below(pointer, len(out)), name)
+            if found is None and item is not None and not fixed and not self.tree.accepts_null(schema):
+                self.warnings.append(f"{below(pointer, index)}: the entry was left out of the list")
+                continue
+            out.append(found)
+        return out
+
+    def _span(self, node: Node, kind: LeafKind | None, span: str, pointer: str, name: str) -> Any:
+        """One span in its type, or None with a warning."""
+        if kind == "verbatim":
+            self.spans[pointer] = span
+            self.verbatim.add(pointer)
+            return span
+        value: int | float | str | None
+        if kind in ("integer", "number"):
+            found = self._number(node, span, name)
+            value, remark = _json_number(found.value, kind), found.remark
+            wanted = "whole number" if kind == "integer" else "number"
+        else:
+            assert kind in ("date", "date-time", "time"), kind
+            moment = parse_date(span, self.lang, kind)
+            value, remark, wanted = moment.value, moment.remark, kind
+        if value is None:
+            self.warnings.append(f"{pointer or '/'}: {_shown(span)} was read as no {wanted}; null was taken")
+            return None
+        if remark:
+            self.warnings.append(f"{pointer or '/'}: {_shown(span)}: {remark}")
+        self.spans[pointer] = span
+        return value
+
+    def _number(self, node: Node, span: str, name: str) -> ParsedNumber:
+        unit = time_unit(name, str(node.get("description", "")))
+        return parse_duration(span, self.lang, unit) if unit else parse_number(span, self.lang)
+
+
+def _json_number(value: Decimal | None, kind: str) -> int | float | None:
+    """A decimal as JSON number; None for a fraction where a whole number is asked."""
+    if value is None:
+        return None
+    if value == value.to_integral_value():
+        return int(value)
+    return None if kind == "integer" else float(value)
+
+
+def _extra(node: Node, key: str) -> Any:
+    """The schema of a property that is not declared by name."""
+    for pattern, schema in node.get("patternProperties", {}).items():
+        if _names_match(pattern).is_valid(key):
+            return schema
+    return node.get("additionalProperties", True)
+
+
+@lru_cache(maxsize=128)
+def _names_match(pattern: str) -> jsonschema_rs.Validator:
+    """A pattern in JSON Schema's dialect of regular expressions (ECMA-262), which python's re does not read."""
+    return jsonschema_rs.validator_for({"pattern": pattern}, offline=True)
+
+
+def _shown(span: str) -> str:
+    text = span if len(span) <= 60 else span[:59] + "…"
+    return f"“{text}”"

@@ -1,0 +1,1 @@
+"""Implementations of the step interface of `fetchly_llm.backend`, one package each."""

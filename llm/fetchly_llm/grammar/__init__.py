@@ -1,0 +1,1 @@
+"""JSON Schema in; grammar, matcher, token bitmask and lint findings out."""

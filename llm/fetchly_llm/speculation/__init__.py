@@ -1,0 +1,1 @@
+"""Draft trees in, accepted paths out; plain integers, no tensors."""

@@ -1,0 +1,340 @@
+"""The fetcher against a hostile site on loopback."""
+
+from __future__ import annotations
+
+import gzip
+import socket
+import threading
+import time
+from collections.abc import Iterator
+from datetime import UTC, datetime
+
+import pytest
+
+from fetchly.crawler.http import FetchPolicy, HttpFetcher, StatusError, retry_after
+from fetchly.egress import EgressGate, resolve
+from fetchly.errors import ConfigurationError, FetchError, PolicyRefused
+from tests.support.site import Site, Visit, answer, redirect
+
+PAGE = b"<html><body><h1>Honey</h1></body></html>"
+
+
+@pytest.fixture
+def site() -> Iterator[Site]:
+    with Site() as running:
+        yield running
+
+
+@pytest.fixture
+def fetcher() -> Iterator[HttpFetcher]:
+    with HttpFetcher(FetchPolicy(allow_private=True, timeout_s=5, max_bytes=1_000_000)) as open_fetcher:
+        yield open_fetcher
+
+
+def failure(fetcher: HttpFetcher, url: str, timeout_s: float | None = None) -> FetchError:
+    with pytest.raises(FetchError) as failed:
+        fetcher.fetch(url, timeout_s=timeout_s)
+    assert "\n" not in failed.value.line()
+    return failed.value
+
+
+def test_a_page_arrives_unchanged(site: Site, fetcher: HttpFetcher) -> None:
+    site.routes["/p"] = answer(PAGE, content_type='Text/HTML; Charset="ISO-8859-1"', headers=[("X-A", "1")])
+    page = fetcher.fetch(site.url("/p?q=1#f"))
+    assert page.body == PAGE
+    assert (page.status, page.media_type, page.charset) == (200, "text/html", "iso-8859-1")
+    assert ("x-a", "1") in page.headers
+    assert page.url == site.url("/p?q=1#f")
+    assert page.redirects == ()
+    assert site.visits[0].path == "/p?q=1"
+    assert site.visits[0].headers["accept-encoding"] == "gzip, deflate"
+
+
+def test_the_environment_names_no_proxy(site: Site, fetcher: HttpFetcher, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("HTTP_PROXY", "http_proxy", "ALL_PROXY"):
+        monkeypatch.setenv(name, "http://127.0.0.1:9/")
+    site.routes["/"] = answer(PAGE)
+    with HttpFetcher(FetchPolicy(allow_private=True)) as fresh:
+        assert fresh.fetch(site.url()).body == PAGE
+
+
+@pytest.mark.parametrize("status", ["301 Moved", "302 Found", "303 See Other", "307 Temporary", "308 Permanent"])
+def test_redirects_are_followed_and_recorded(site: Site, fetcher: HttpFetcher, status: str) -> None:
+    site.routes |= {"/a": redirect("/b", status=status), "/b": redirect("c?x=1"), "/c": answer(PAGE)}
+    page = fetcher.fetch(site.url("/a"))
+    assert page.requested == site.url("/a")
+    assert page.url == site.url("/c?x=1")
+    assert page.redirects == (site.url("/a"), site.url("/b"))
+
+
+def test_the_status_is_that_of_the_last_hop(site: Site, fetcher: HttpFetcher) -> None:
+    site.routes |= {
+        "/r": redirect("/fail"),
+        "/fail": answer(b"", status="429 Too Many", headers=[("Retry-After", "7")]),
+    }
+    error = failure(fetcher, site.url("/r"))
+    assert isinstance(error, StatusError)
+    assert (error.status, error.url, error.retry_after_s, error.retryable) == (429, site.url("/fail"), 7.0, True)
+    assert "wait 7 s" in error.line()
+
+
+@pytest.mark.parametrize(
+    ("status", "retryable"),
+    [("404 Not Found", False), ("403 Forbidden", False), ("500 Oops", True), ("503 Busy", True), ("304 Same", False)],
+)
+def test_error_statuses(site: Site, fetcher: HttpFetcher, status: str, retryable: bool) -> None:
+    site.routes["/"] = answer(b"<p>sorry", status=status)
+    error = failure(fetcher, site.url())
+    assert (error.status, error.retryable, error.code) == (int(status[:3]), retryable, "HTTP_STATUS")
+
+
+def test_a_redirect_without_a_target_is_an_error(site: Site, fetcher: HttpFetcher) -> None:
+    site.routes["/"] = answer(status="302 Found")
+    assert failure(fetcher, site.url()).status == 302
+
+
+def test_circles_and_chains_end(site: Site, fetcher: HttpFetcher) -> None:
+    site.routes |= {"/a": redirect("/b"), "/b": redirect("/a")}
+    assert failure(fetcher, site.url("/a")).code == "REDIRECT_LOOP"
+    site.routes["/n"] = lambda visit: visit.send(redirect(f"/n?{len(site.visits)}"))
+    before = len(site.visits)
+    assert failure(fetcher, site.url("/n")).code == "TOO_MANY_REDIRECTS"
+    assert len(site.visits) - before == 11
+
+
+def test_a_cookie_lives_through_the_redirects_of_one_fetch(site: Site, fetcher: HttpFetcher) -> None:
+    def gate(visit: Visit) -> None:
+        seen = "ok=1" in visit.headers.get("cookie", "")
+        visit.send(answer(PAGE) if seen else redirect("/", headers=[("Set-Cookie", "ok=1; Path=/")]))
+
+    site.routes["/"] = gate
+    assert fetcher.fetch(site.url()).body == PAGE
+    assert fetcher.fetch(site.url()).redirects == (site.url(),)  # the cookie was forgotten
+
+
+@pytest.mark.parametrize("location", ["file:///etc/passwd", "data:text/html,x", "gopher://127.0.0.1/", "ftp://h/x"])
+def test_redirects_to_other_schemes_are_refused(site: Site, fetcher: HttpFetcher, location: str) -> None:
+    site.routes["/"] = redirect(location)
+    error = failure(fetcher, site.url())
+    assert isinstance(error, PolicyRefused)
+    assert error.code == "SCHEME_REFUSED"
+
+
+# ---- private addresses
+
+LOOPBACK = [
+    *("127.0.0.1", "localhost", "LOCALHOST", "localhost.", "127.1", "127.0.1", "2130706433", "0x7f000001", "0x7f.1"),
+    *("017700000001", "0177.0.0.1", "0x7f.0.0.1", "127.0.0.1.", "127.000.000.001", "0.0.0.0", "0", "127.127.127.127"),
+    *("[::1]", "[0:0:0:0:0:0:0:1]", "[::ffff:127.0.0.1]", "[::ffff:7f00:1]", "[::127.0.0.1]", "[::]"),
+    *("[2002:7f00:1::]", "[64:ff9b::127.0.0.1]", "[64:ff9b:1::7f00:1]", "[fe80::1%25lo]", "[::1%25lo]"),
+    *("user@127.0.0.1", "example.org@127.0.0.1", ":pw@127.0.0.1", "@127.0.0.1", "１２７.0.0.1", "127。0。0。1"),
+    *("ⓛocalhost", "%31%32%37.0.0.1", "127.0.0.1%00.example.org", r"example.org\@127.0.0.1", "example.org#@127.0.0.1"),
+]
+
+
+@pytest.mark.parametrize("host", LOOPBACK)
+def test_no_spelling_reaches_loopback(site: Site, host: str) -> None:
+    # The system's own resolver, for its odd spellings; a real name must not leave this machine.
+    gate = EgressGate(resolver=lambda name, port: ["127.0.0.1"] if name.endswith(".org") else resolve(name, port))
+    site.routes["/"] = answer(PAGE)
+    with HttpFetcher(FetchPolicy(timeout_s=3), gate=gate) as strict:
+        error = failure(strict, f"http://{host}:{site.port}/")
+    assert isinstance(error, PolicyRefused) or error.code in ("BAD_URL", "HOST_UNKNOWN")
+    assert site.connections == 0
+
+
+def test_the_refusal_says_how_to_allow_it(site: Site) -> None:
+    with HttpFetcher() as strict:
+        error = failure(strict, site.url())
+    assert (error.code, error.exit_code) == ("ADDRESS_REFUSED", 5)
+    assert "--allow-private" in error.line()
+
+
+def test_a_name_with_a_private_answer_is_refused(site: Site) -> None:
+    with HttpFetcher(gate=EgressGate(resolver=lambda host, port: ["127.0.0.1"])) as strict:
+        error = failure(strict, site.url(host="public.example"))
+    assert error.code == "ADDRESS_REFUSED"
+    assert site.connections == 0
+
+
+def test_a_redirect_into_the_private_network_is_refused(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A public site sends the client to loopback: the first hop is served, the second is never dialled."""
+    with Site(routes={"/": answer(b"secret")}) as inner:
+        site.routes["/"] = redirect(inner.url())
+        dial = socket.create_connection
+        monkeypatch.setattr(
+            socket,
+            "create_connection",
+            lambda address, timeout: dial(("127.0.0.1" if address[0] == "93.184.215.14" else address[0], address[1])),
+        )
+        gate = EgressGate(resolver=lambda host, port: ["93.184.215.14"] if host == "public.example" else [host])
+        with HttpFetcher(gate=gate) as strict:
+            error = failure(strict, site.url(host="public.example"))
+        assert error.code == "ADDRESS_REFUSED"
+        assert site.connections == 1
+        assert inner.connections == 0
+
+
+def test_link_local_stays_closed_even_when_private_is_allowed(fetcher: HttpFetcher) -> None:
+    error = failure(fetcher, "http://169.254.169.254/latest/meta-data/")
+    assert error.code == "ADDRESS_REFUSED"
+    assert error.hint is None
+
+
+# ---- bodies
+
+
+def test_bombs_are_bounded(site: Site, fetcher: HttpFetcher) -> None:
+    bomb = gzip.compress(b"A" * 50_000_000)
+    assert len(bomb) * 900 < 50_000_000
+    site.routes |= {
+        "/gzip": answer(bomb, headers=[("Content-Encoding", "gzip")]),
+        "/twice": answer(gzip.compress(bomb), headers=[("Content-Encoding", "gzip, gzip")]),
+    }
+    for path in site.routes:
+        start = time.monotonic()
+        assert failure(fetcher, site.url(path)).code == "BODY_TOO_LARGE"
+        assert time.monotonic() - start < 2
+
+
+def test_members_that_hold_nothing_are_bounded(site: Site, fetcher: HttpFetcher) -> None:
+    def empty_members(visit: Visit) -> None:
+        visit.send(b"HTTP/1.1 200 OK\r\nContent-Encoding: gzip\r\n\r\n")
+        visit.endless(gzip.compress(b"") * 1000)
+
+    site.routes["/"] = empty_members
+    assert failure(fetcher, site.url()).code == "BODY_TOO_LARGE"
+
+
+def test_an_endless_body_ends_at_the_limit(site: Site, fetcher: HttpFetcher) -> None:
+    def endless(visit: Visit) -> None:
+        visit.send(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n")
+        visit.endless(b"10000\r\n" + b"x" * 65536 + b"\r\n")
+
+    site.routes["/"] = endless
+    assert failure(fetcher, site.url()).code == "BODY_TOO_LARGE"
+
+
+def test_a_body_of_exactly_the_limit_is_whole(site: Site, fetcher: HttpFetcher) -> None:
+    site.routes |= {"/at": answer(b"x" * 1_000_000), "/over": answer(b"x" * 1_000_001)}
+    assert len(fetcher.fetch(site.url("/at")).body) == 1_000_000
+    assert failure(fetcher, site.url("/over")).code == "BODY_TOO_LARGE"
+
+
+@pytest.mark.parametrize(
+    ("raw", "code"),
+    [
+        (b"HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\nshort", "PROTOCOL"),
+        (b"HTTP/1.1 200 OK\r\nContent-Length: 4\r\nContent-Length: 5\r\n\r\nabcde", "PROTOCOL"),
+        (b"HTTP/1.1 200 OK\r\nContent-Length: -1\r\n\r\nabc", "PROTOCOL"),
+        (b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nZZ\r\nabc", "PROTOCOL"),
+        (b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nabcde\r\n", "PROTOCOL"),
+        (b"\x16\x03\x01 this is not HTTP\r\n\r\n", "PROTOCOL"),
+        (b"", "PROTOCOL"),
+        (b"HTTP/1.1 200 OK\r\nContent-Encoding: br\r\n\r\n\x0b\x02\x80abc\x03", "ENCODING_UNKNOWN"),
+        (b"HTTP/1.1 200 OK\r\nContent-Encoding: gzip\r\n\r\nnot gzip at all", "BODY_BROKEN"),
+        (b"HTTP/1.1 200 OK\r\nContent-Encoding: gzip\r\n\r\n" + gzip.compress(PAGE)[:-6], "BODY_BROKEN"),
+    ],
+)
+def test_broken_answers_are_errors_never_half_pages(site: Site, fetcher: HttpFetcher, raw: bytes, code: str) -> None:
+    site.routes["/"] = raw or (lambda visit: None)
+    assert failure(fetcher, site.url()).code == code
+
+
+def test_bytes_after_the_length_are_not_part_of_the_page(site: Site, fetcher: HttpFetcher) -> None:
+    site.routes["/"] = b"HTTP/1.1 200 OK\r\nContent-Length: 3\r\n\r\nabcHTTP/1.1 200 OK\r\n\r\nevil"
+    assert fetcher.fetch(site.url()).body == b"abc"
+    assert fetcher.fetch(site.url()).body == b"abc"
+
+
+# ---- time
+
+
+@pytest.mark.parametrize("part", ["headers", "body", "silence", "continue"])
+def test_a_drip_ends_at_the_deadline(site: Site, fetcher: HttpFetcher, part: str) -> None:
+    def drip(visit: Visit) -> None:
+        if part == "silence":
+            visit.stopped.wait(5)
+        elif part == "continue":
+            visit.drip(b"HTTP/1.1 100 Continue\r\n\r\n" * 1000, pause_s=0.05, size=25)
+        elif part == "headers":
+            visit.drip(b"HTTP/1.1 200 OK\r\nX-Slow: " + b"a" * 1000, pause_s=0.05)
+        else:
+            visit.send(b"HTTP/1.1 200 OK\r\nContent-Length: 1000\r\n\r\n")
+            visit.drip(b"a" * 1000, pause_s=0.05)
+
+    site.routes["/"] = drip
+    start = time.monotonic()
+    error = failure(fetcher, site.url(), timeout_s=0.4)
+    assert (error.code, error.retryable) == ("TIMEOUT", True)
+    assert 0.35 < time.monotonic() - start < 1.0
+
+
+def test_the_deadline_covers_all_hops(site: Site, fetcher: HttpFetcher) -> None:
+    def slow_hop(visit: Visit) -> None:
+        visit.stopped.wait(0.15)
+        visit.send(redirect(f"/?{len(site.visits)}"))
+
+    site.routes["/"] = slow_hop
+    start = time.monotonic()
+    assert failure(fetcher, site.url(), timeout_s=0.4).code == "TIMEOUT"
+    assert time.monotonic() - start < 1.0
+
+
+def test_a_tls_handshake_that_drips_ends_at_the_deadline(site: Site, fetcher: HttpFetcher) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        start = time.monotonic()
+        error = failure(fetcher, f"https://127.0.0.1:{silent.getsockname()[1]}/", timeout_s=0.3)
+    assert error.code == "TIMEOUT"
+    assert time.monotonic() - start < 1.0
+
+
+def test_a_plain_server_behind_https_is_a_tls_error(fetcher: HttpFetcher) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+
+        def serve() -> None:
+            sock, _ = server.accept()
+            with sock:
+                sock.sendall(b"HTTP/1.1 400 Bad Request\r\n\r\n")
+
+        thread = threading.Thread(target=serve)
+        thread.start()
+        error = failure(fetcher, f"https://127.0.0.1:{server.getsockname()[1]}/")
+        thread.join()
+    assert error.code == "TLS_FAILED"
+
+
+def test_a_header_flood_is_cut_off(site: Site, fetcher: HttpFetcher) -> None:
+    def flood(visit: Visit) -> None:
+        visit.send(b"HTTP/1.1 200 OK\r\n")
+        visit.endless(b"X-Flood: " + b"a" * 8000 + b"\r\n")
+
+    site.routes["/"] = flood
+    assert failure(fetcher, site.url()).code == "PROTOCOL"
+
+
+def test_nobody_listens(fetcher: HttpFetcher) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as closed:
+        port = closed.getsockname()[1]
+    error = failure(fetcher, f"http://127.0.0.1:{port}/")
+    assert (error.code, error.retryable) == ("CONNECTION_FAILED", True)
+    assert "refused the connection" in error.line()
+
+
+# ---- small parts
+
+
+def test_retry_after() -> None:
+    now = datetime(2026, 1, 1, tzinfo=UTC)
+    assert retry_after("120", now) == 120
+    assert retry_after(" 0 ", now) == 0
+    assert retry_after("Thu, 01 Jan 2026 00:00:30 GMT", now) == 30
+    assert retry_after("Wed, 31 Dec 2025 00:00:00 GMT", now) == 0
+    for nonsense in ("-5", "soon", "1e9", "", "9" * 50, None):
+        assert retry_after(nonsense, now) is None
+
+
+@pytest.mark.parametrize("values", [{"timeout_s": 0}, {"max_bytes": -1}, {"max_redirects": -1}, {"user_agent": "a\nb"}])
+def test_policies_are_checked(values: dict[str, object]) -> None:
+    with pytest.raises(ConfigurationError):
+        FetchPolicy(**values)  # type: ignore[arg-type]

@@ -1,0 +1,170 @@
+"""The SDK over a scripted generator: what is asked, in which order, and what is left behind."""
+
+import asyncio
+import json
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pydantic import BaseModel
+
+import fetchly
+from fetchly.errors import ConfigurationError, DocumentError, FetchError, Interrupted, RecordInvalid
+from fetchly.extraction.generator import GenerationTask
+from tests.support.scripted_generator import ScriptedGenerator
+
+PAGE = b"<html lang=en><title>Teapot</title><h1>Hazel teapot</h1><p>Only \xc2\xa348.50 today</p></html>"
+
+
+class Teapot(BaseModel):
+    name: str
+    price: float | None
+
+
+@dataclass
+class Priced:
+    price: float
+
+
+def client(answer: Callable[[GenerationTask], str], **options: Any) -> fetchly.Client:
+    return fetchly.Client(generator=ScriptedGenerator(answer), **options)
+
+
+def teapot(task: GenerationTask) -> str:
+    return '{"name": "Hazel teapot", "price": "£48.50"}'
+
+
+def test_a_page_becomes_an_instance_of_the_callers_type_with_evidence() -> None:
+    with client(teapot) as opened:
+        result = opened.extract(PAGE, Teapot)
+    assert result.record == Teapot(name="Hazel teapot", price=48.5)
+    assert result.value == {"name": "Hazel teapot", "price": 48.5}
+    assert result.evidence["/name"].text == "Hazel teapot"
+    assert result.evidence["/price"].text == "Only £48.50 today"
+    assert result.attempt == 1
+
+
+def test_a_dataclass_a_dict_and_a_shipped_name_are_schemas_too(tmp_path: Path) -> None:
+    with client(lambda task: '{"price": "£48.50"}') as opened:
+        assert opened.extract(PAGE, Priced).record == Priced(48.5)
+        schema = {"type": "object", "properties": {"price": {"type": "number"}}, "required": ["price"]}
+        assert opened.extract(PAGE, schema).record == {"price": 48.5}
+        file = tmp_path / "price.json"
+        file.write_text(json.dumps(schema))
+        assert opened.extract(PAGE, file).record == opened.extract(PAGE, str(file)).record == {"price": 48.5}
+
+
+def test_a_file_is_read_and_its_url_reported(tmp_path: Path) -> None:
+    page = tmp_path / "teapot.html"
+    page.write_bytes(PAGE)
+    with client(teapot) as opened:
+        result = opened.extract(str(page), Teapot)
+    assert result.url is not None
+    assert result.url.startswith("file:")
+
+
+def test_options_of_a_call_override_those_of_the_client() -> None:
+    generator = ScriptedGenerator(teapot)
+    with fetchly.Client(generator=generator, temperature=0.2, seed=4) as opened:
+        opened.extract(PAGE, Teapot)
+        opened.extract(PAGE, Teapot, temperature=0.9, draft=())
+    assert [(task.temperature, task.seed, task.draft) for task in generator.tasks] == [
+        (0.2, 4, ("forced",)),
+        (0.9, 4, ()),
+    ]
+
+
+def test_an_unknown_option_is_an_error_with_the_known_ones() -> None:
+    with pytest.raises(ConfigurationError, match="temprature") as caught:
+        client(teapot, temprature=0.2)
+    assert "temperature" in caught.value.line()
+
+
+@pytest.mark.parametrize("body", [b"", b"   \n", b"<html><body><script>let a = 1</script></body></html>"])
+def test_an_empty_page_never_reaches_the_generator(body: bytes) -> None:
+    generator = ScriptedGenerator(teapot)
+    with fetchly.Client(generator=generator) as opened, pytest.raises(DocumentError):
+        opened.extract(body, Teapot)
+    assert generator.tasks == []
+
+
+def test_a_missing_page_is_said_before_the_generator_is_asked_for_anything_costly() -> None:
+    generator = ScriptedGenerator(teapot)
+    with fetchly.Client(generator=generator) as opened, pytest.raises(FetchError):
+        opened.extract("missing.html", Teapot)
+    assert generator.prepared == []
+
+
+def test_a_required_value_that_the_page_does_not_say_is_an_error_with_its_pointer() -> None:
+    with client(lambda task: '{"name": null, "price": null}') as opened, pytest.raises(RecordInvalid) as caught:
+        opened.extract(PAGE, Teapot, attempts=2)
+    assert caught.value.pointer == "/name"
+    assert caught.value.exit_code == 4
+
+
+def test_closing_closes_the_generator() -> None:
+    generator = ScriptedGenerator(teapot)
+    with fetchly.Client(generator=generator) as opened:
+        opened.extract(PAGE, Teapot)
+    assert generator.closed
+
+
+def test_extract_works_inside_a_running_event_loop() -> None:
+    async def inside() -> Any:
+        return fetchly.extract(PAGE, Teapot, generator=ScriptedGenerator(teapot)).record
+
+    assert asyncio.run(inside()) == Teapot(name="Hazel teapot", price=48.5)
+
+
+def test_the_async_client_reads_pages_side_by_side_and_leaves_no_thread() -> None:
+    before = threading.active_count()
+
+    async def several() -> list[Any]:
+        async with fetchly.AsyncClient(generator=ScriptedGenerator(teapot), concurrency=3) as opened:
+            return list(await asyncio.gather(*(opened.extract(PAGE, Teapot) for _ in range(5))))
+
+    results = asyncio.run(several())
+    assert [result.record.price for result in results] == [48.5] * 5
+    assert threading.active_count() == before
+
+
+def test_aextract_is_the_one_page_form() -> None:
+    result = asyncio.run(fetchly.aextract(PAGE, Teapot, generator=ScriptedGenerator(teapot)))
+    assert result.record.name == "Hazel teapot"
+
+
+def test_a_cancelled_call_stops_the_work_before_the_cancellation_is_passed_on() -> None:
+    started = threading.Event()
+    stopped = threading.Event()
+
+    def waits(task: GenerationTask) -> str:
+        started.set()
+        for _ in range(1000):
+            assert task.should_stop is not None
+            if task.should_stop():
+                stopped.set()
+                raise Interrupted("stopped")
+            threading.Event().wait(0.01)
+        return teapot(task)
+
+    async def cancelled() -> None:
+        async with fetchly.AsyncClient(generator=ScriptedGenerator(waits)) as opened:
+            work = asyncio.create_task(opened.extract(PAGE, Teapot))
+            while not started.is_set():
+                await asyncio.sleep(0.01)
+            work.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await work
+            assert stopped.is_set()
+
+    asyncio.run(cancelled())
+
+
+def test_the_public_names_are_there_and_no_others() -> None:
+    for name in fetchly.__all__:
+        assert getattr(fetchly, name) is not None
+    with pytest.raises(AttributeError):
+        fetchly.nothing  # noqa: B018

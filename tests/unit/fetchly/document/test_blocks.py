@@ -1,0 +1,202 @@
+"""Mark-up to blocks, one habit of pages at a time."""
+
+from __future__ import annotations
+
+import pytest
+
+from fetchly.document.reader import read_document
+from fetchly.goods import Document, Page
+
+
+def read(body: str, *, link_marks: bool = False) -> Document:
+    page = Page("-", "http://h.example/a/b", None, (), body.encode(), media_type="text/html")
+    return read_document(page, link_marks=link_marks)
+
+
+def lines(body: str, *, link_marks: bool = False) -> list[str]:
+    return [block.line for block in read(body, link_marks=link_marks).blocks]
+
+
+@pytest.mark.parametrize(
+    ("body", "expected"),
+    [
+        ("<p><strong>J</strong>ohn</p>", ["John"]),
+        ("<p>a</p><p>b</p>", ["a", "b"]),
+        ("a<div>b</div>c", ["a", "b", "c"]),
+        ("<p>a<br>b<br/><br>c", ["a", "b", "c"]),
+        ("<p>a\n  b\t&nbsp;c", ["a b c"]),
+        ("<p>so&shy;ft\u200bly \u202eright\u202c", ["softly right"]),
+        ("<p>a\u200cb \U0001f469\u200d\U0001f373", ["a\u200cb \U0001f469\u200d\U0001f373"]),
+        ("<span>Brand:</span><span>Acme</span>", ["Brand: Acme"]),
+        ("<span>Price:</span><span>£5</span>", ["Price: £5"]),
+        ("<b>Opens 10:</b><i>30</i>", ["Opens 10:30"]),
+        ("<b>http:</b>//x", ["http://x"]),
+        ("<a href=a>One</a><a href=b>Two</a>", ["One Two"]),
+        ("<button>Buy</button><button>Save</button>", ["Buy Save"]),
+        ("5<svg><title>star</title></svg>12", ["5 12"]),
+        ("<p>x<wbr>y<sup>2</sup>", ["xy2"]),
+        ("<span style='display:block'>a</span><span>b</span>", ["a", "b"]),
+        ("<div style='display: inline'>a</div><div style='display:inline'>b</div>", ["ab"]),
+        ("<h3>T</h3><h1>U</h1>", ["### T", "# U"]),
+        ("<h2><a href=x><span>In</span> link</a></h2>", ["## In link"]),
+        ("<p>漢<ruby>字<rp>(</rp><rt>じ</rt><rp>)</rp></ruby>", ["漢字"]),
+        ("<dialog>x</dialog><dialog open>y</dialog>", ["y"]),
+        ("<details><summary>Q</summary>A</details>", ["Q", "A"]),
+        ("<div aria-hidden=true>$5</div>", ["$5"]),
+        ("<body hidden style='display:none'>x", ["x"]),
+        ("<pre>a\n\n  b\tc</pre>", ["a", "  b c"]),
+        ("x<script>1</script><style>2</style><template>3</template><!--4--><iframe>5</iframe>", ["x"]),
+        ("<select><option>1</select><textarea>2</textarea><input value=3><p>x", ["x"]),
+    ],
+)
+def test_text(body: str, expected: list[str]) -> None:
+    assert lines(body) == expected
+
+
+@pytest.mark.parametrize(
+    ("body", "expected"),
+    [
+        ("<ul><li>Tea<ul><li>Black<li>Green</ul><li>Milk</ul>", ["- Tea", "  - Black", "  - Green", "- Milk"]),
+        ("<ul><li><p>a<p>b</ul>", ["- a", "  b"]),
+        ("<ul><li><span>a</span></li></ul>", ["- a"]),
+        ("<ol><li>a<li value=7>b<li>c</ol>", ["1. a", "7. b", "8. c"]),
+        ("<ol start=x><li>a</ol>", ["1. a"]),
+        ("<ol><li>a<ol><li>b</ol><li>c</ol>", ["1. a", "  1. b", "2. c"]),
+        ("<ul><li><h3>T</h3>x</ul>", ["### T", "- x"]),
+        ("<li>a<li>b", ["- a", "- b"]),
+    ],
+)
+def test_lists(body: str, expected: list[str]) -> None:
+    assert lines(body) == expected
+
+
+@pytest.mark.parametrize(
+    ("rows", "expected"),
+    [
+        ("<tr><th>A<th>B<tr><td>1<td>2", ["A | B", "A: 1 | B: 2"]),
+        ("<thead><tr><td>A<td>B<tbody><tr><td>1<td>2", ["A | B", "A: 1 | B: 2"]),
+        ("<tr><th>A<th>B<tr><td>1<td>", ["A | B", "A: 1"]),
+        ("<tr><td>a<td>b<tr><td>c<td>d", ["a | b", "c | d"]),
+        ("<tr><th>A<td>1<tr><th>B<td>2", ["A: 1", "B: 2"]),
+        ("<tr><th>A<td>1<td>2", ["A: 1 | 2"]),
+        ("<tr><td>A:<td>1", ["A: 1"]),
+        ("<tr><th>A<th>B<tr><td rowspan=2>1<td>2<tr><td>3", ["A | B", "A: 1 | B: 2", "A: 1 | B: 3"]),
+        ("<tr><th>A<th>B<th>C<tr><td colspan=2>1<td>3", ["A | B | C", "A: 1 | C: 3"]),
+        ("<tr><th colspan=2>A<th>C<tr><td>1<td>2<td>3", ["A | C", "A: 1 | 2 | C: 3"]),
+        ("<tr><td rowspan=0>1<td>2<tr><td>3<tr><td>4", ["1 | 2", "1 | 3", "1 | 4"]),
+        ("<tr><td>a<br>b<td>c", ["a; b | c"]),
+        ("<tr><td><h2>T</h2>text<td>side", ["## T", "text", "side"]),
+        ("<tr><td><p>one<p>two", ["one", "two"]),
+        ("<tr><td>x<td><table><tr><td>1<td>2</table>", ["x", "1 | 2"]),
+        ("<tr><td colspan=-1 rowspan=abc>a<td>b", ["a | b"]),
+        (f"<tr><td>{'long ' * 100}<td>b", [("long " * 100).strip(), "b"]),
+    ],
+)
+def test_tables(rows: str, expected: list[str]) -> None:
+    assert lines(f"<table>{rows}</table>") == expected
+
+
+def test_a_layout_table_by_its_own_word_has_no_rows() -> None:
+    assert lines("<table role=presentation><tr><td>a<td>b</table>") == ["a", "b"]
+
+
+def test_the_text_of_a_row_is_what_the_page_says_once() -> None:
+    document = read("<table><tr><th>A<th>B<tr><td rowspan=2>1<td>2<tr><td>3</table>")
+    assert document.text == "A B\n1 2\n3"
+
+
+@pytest.mark.parametrize(
+    ("body", "expected"),
+    [
+        ("<dl><dt>A<dd>1<dt>B:<dd>2</dl>", ["A: 1", "B: 2"]),
+        ("<dl><dt>A<dd>1<dd>2</dl>", ["A: 1", "A: 2"]),
+        ("<dl><dt>A<dt>B<dd>1</dl>", ["A, B: 1"]),
+        ("<dl><div><dt>A</dt><dd>1</dd></div></dl>", ["A: 1"]),
+        ("<dl><dt>A</dl>", ["A:"]),
+        ("<dl><dd>1</dl>", ["1"]),
+        ("<dl><dt>A<dd><ul><li>1<li>2</ul></dl>", ["A: 1; 2"]),
+        ("<dl><dt>A<dd><h2>T</h2>x</dl>", ["A:", "## T", "x"]),
+        ("<dl><dt><h3>Q</h3><dd>a</dl>", ["### Q", "a"]),
+        ("<dl><dt>A<dd><dl><dt>B<dd>1</dl></dl>", ["A:", "B: 1"]),
+        ("<dl><dt></dt><dd>1</dl>", ["1"]),
+    ],
+)
+def test_definitions(body: str, expected: list[str]) -> None:
+    assert lines(body) == expected
+
+
+def test_hidden_text_is_dropped_and_counted() -> None:
+    document = read("<p>x<p hidden>abc<div style='visibility:hidden'><b>de</b> f</div><p style='DISPLAY:none'>g")
+    assert document.text == "x"
+    assert document.hidden_characters == 3 + 2 + 1 + 1
+
+
+def test_noscript_is_read_only_where_there_is_nothing_else() -> None:
+    assert lines("<p>x</p><noscript><p>y</p></noscript>") == ["x"]
+    assert lines("<div></div><noscript><p>y</p></noscript>") == ["y"]
+
+
+def test_links_are_numbered_once_and_absolute() -> None:
+    document = read(
+        "<base href=/c/><a href=d>D</a> <a href='d'><img alt=pic></a> <a href='../e f'></a>"
+        "<a href=mailto:a@b.c>m</a> <a href=javascript:x()>js</a> <a href=#top>top</a> <a href='http://[bad'>?</a>"
+        "<a>none</a>",
+        link_marks=True,
+    )
+    assert [(link.id, link.text, link.url) for link in document.links] == [
+        ("L1", "D", "http://h.example/c/d"),
+        ("L2", "", "http://h.example/e%20f"),
+        ("L3", "m", "mailto:a@b.c"),
+    ]
+    assert document.blocks[0].line.startswith("D [L1]")
+    assert "[L" not in document.text
+
+
+def test_a_link_around_blocks_has_all_their_text() -> None:
+    document = read("<a href=x><div>Title</div><div>£5</div></a>", link_marks=True)
+    assert document.links[0].text == "Title £5"
+    assert [block.line for block in document.blocks] == ["Title", "£5 [L1]"]
+
+
+def test_images_are_their_words_once_and_never_tear_a_sentence() -> None:
+    document = read("<p>see <img alt='A jar'> here</p><img alt='a jar'><img alt=''><img><p>Pot</p>")
+    assert [(block.kind, block.line) for block in document.blocks] == [
+        ("paragraph", "see here"),
+        ("image", "[image] A jar"),
+        ("paragraph", "Pot"),
+    ]
+
+
+@pytest.mark.parametrize(
+    "wrapper",
+    ["<nav>{}</nav>", "<footer>{}</footer>", "<div role=navigation>{}</div>", "<div class='x cookie-bar'>{}</div>"],
+)
+def test_what_is_not_content_is_kept_apart(wrapper: str) -> None:
+    document = read("<p>x</p>" + wrapper.format("<ul><li>y</ul>"))
+    assert [(block.kind, block.line) for block in document.blocks] == [("paragraph", "x"), ("other", "- y")]
+
+
+def test_the_footer_of_an_article_is_content() -> None:
+    assert [block.kind for block in read("<article><footer>by Ann</footer></article>").blocks] == ["paragraph"]
+
+
+def test_the_head_speaks_last() -> None:
+    document = read(
+        "<html lang=de-AT><title> A\n&amp; b </title><meta name=Description content=' d  e '>"
+        "<meta property=article:author content='https://x/ann'><meta name=author content=Ann>"
+        "<meta property=og:site_name content='A & b'><meta itemprop=datePublished content=2026-01-02>"
+        "<link rel=canonical href=http://h.example/c><body><p>x"
+    )
+    assert [block.line for block in document.blocks] == [
+        "Title: A & b",
+        "x",
+        "Description: d e",
+        "Author: Ann",
+        "Published: 2026-01-02",
+        "URL: http://h.example/c",
+    ]
+    assert (document.title, document.lang, document.blocks[0].kind) == ("A & b", "de-AT", "title")
+
+
+def test_the_title_of_a_drawing_is_not_the_title_of_the_page() -> None:
+    assert read("<svg><title>Logo</title></svg><p>x").title is None

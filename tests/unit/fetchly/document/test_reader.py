@@ -1,0 +1,220 @@
+"""Pages as a whole: exact offsets, selectors that lead back, hostile mark-up, empty pages, real pages."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import resource
+import time
+from pathlib import Path
+
+import pytest
+from selectolax.lexbor import LexborHTMLParser
+
+from fetchly.document import dom, probe
+from fetchly.document.clean import collapse
+from fetchly.document.decode import decode
+from fetchly.document.reader import read_document
+from fetchly.errors import DocumentError
+from fetchly.goods import Document, Page
+from tests.support.shared_data import shared_path
+
+GOLDEN = Path(__file__).parents[3] / "golden" / "documents"
+
+
+def page_of(body: str | bytes) -> Page:
+    data = body.encode() if isinstance(body, str) else body
+    return Page("-", "https://bees.example/shop/heather", 200, (), data, media_type="text/html", charset=None)
+
+
+def shown(document: Document) -> str:
+    """A document in words, one block in a line or two: what the golden files hold."""
+    parts = [
+        f"url {document.url}",
+        f"title {document.title}",
+        f"lang {document.lang}",
+        f"hidden {document.hidden_characters}",
+    ]
+    for block in document.blocks:
+        parts.append(f"{block.kind:<10}|{block.line}|")
+        if block.text != block.line:
+            parts.append(f"{'':<10}={block.text}=")
+        parts.append(f"{'':<10}@{block.css_path}")
+    parts += [f"{link.id} {link.url} {link.text}" for link in document.links]
+    return "\n".join(parts) + "\n"
+
+
+def check_offsets(document: Document) -> None:
+    position = 0
+    for block in document.blocks:
+        assert document.text[block.start : block.end] == block.text
+        assert block.start == position
+        assert block.text
+        assert block.text == collapse(block.text)
+        position = block.end + 1
+    assert document.text == "\n".join(block.text for block in document.blocks)
+
+
+def check_paths(document: Document, html: str) -> None:
+    """Every selector leads to one element of the page, and the block's words stand in it."""
+    parser = LexborHTMLParser(html)
+    for block in document.blocks:
+        found = parser.css(block.css_path)
+        assert len(found) == 1, block.css_path
+        element = found[0]
+        if element.tag in ("meta", "link"):
+            inside = element.attributes.get("content") or element.attributes.get("href") or ""
+        elif element.tag == "img":
+            inside = element.attributes.get("alt") or ""
+        else:
+            owner = element.parent if element.tag == "dd" and element.parent is not None else element
+            inside = owner.text() + "".join(image.attributes.get("alt") or "" for image in owner.css("img"))
+        words = "".join(collapse(inside).split())
+        for word in block.text.split():
+            assert word in words, (block.css_path, word)
+
+
+@pytest.mark.parametrize("name", sorted(file.stem for file in GOLDEN.glob("*.html")))
+def test_golden_documents(name: str) -> None:
+    html = (GOLDEN / f"{name}.html").read_bytes()
+    document = read_document(page_of(html), link_marks=True)
+    assert shown(document) == (GOLDEN / f"{name}.txt").read_text("utf-8")
+    check_offsets(document)
+    check_paths(document, decode(html).text)
+
+
+def dev_pages(count: int) -> list[bytes]:
+    shared = shared_path()
+    if shared is None:
+        pytest.skip("needs the shared pages beside the checkout")
+    pages: list[bytes] = []
+    for name in ("recipes", "articles", "wcxb", "products", "swde", "contacts"):
+        with (shared / "data" / name / "dev.jsonl").open(encoding="utf-8") as records:
+            for _, line in zip(range(count), records, strict=False):
+                identifier = json.loads(line)["id"]
+                pages.append(gzip.decompress((shared / "data" / name / "html" / f"{identifier}.html.gz").read_bytes()))
+    return pages
+
+
+def test_real_pages_have_exact_offsets_and_selectors_that_lead_back() -> None:
+    pages = dev_pages(4)
+    assert len(pages) >= 20
+    for body in pages:
+        document = read_document(page_of(body))
+        check_offsets(document)
+        check_paths(document, decode(body).text)
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "<div></div>",
+        "<title>Shop</title><div id=root></div><script>render()</script>",
+        "<p hidden>secret</p>",
+        "<img src=x alt=''>",
+        "<p>&nbsp;\u200b</p>",
+        "<meta name=description content=x>",
+    ],
+)
+def test_a_page_without_text_is_empty(body: str) -> None:
+    with pytest.raises(DocumentError) as failed:
+        read_document(page_of(body))
+    assert failed.value.code == "DOCUMENT_EMPTY"
+    assert "\n" not in failed.value.line()
+
+
+def test_plain_text_is_read_line_by_line() -> None:
+    document = read_document(Page("-", None, None, (), b"Milk & <bread>\n\n  2 eggs\r\n", media_type="text/plain"))
+    assert [block.line for block in document.blocks] == ["Milk & <bread>", "  2 eggs"]
+    assert document.url is None
+
+
+def test_standard_input_has_no_base_for_links() -> None:
+    document = read_document(Page("-", None, None, (), b"<a href=/a>x</a><a href=http://h/b>y</a>"))
+    assert [link.url for link in document.links] == ["/a", "http://h/b"]
+
+
+# ---- hostile mark-up
+
+HOSTILE = {
+    "nested divs": "<div>" * 5000 + "deep",
+    "nested divs with text": "<div>x" * 5000,
+    "nested spans": "<span>" * 20_000 + "deep",
+    "nested lists": "<ul><li>x" * 3000,
+    "nested tables": "<table><tr><td>x" * 2000,
+    "options": "<select>" + "<option>a" * 10_000 + "</select><p>x",
+    "rowspans": "<table>"
+    + "<tr>"
+    + "<td rowspan=65534 colspan=1000>x" * 2000
+    + "</tr>"
+    + "<tr><td>y" * 2000
+    + "</table>",
+    "wide header": "<table><tr>" + "<th>" + "h" * 79 + "</th><th>b</th>" + "<tr><td>1<td>2" * 5000 + "</table>",
+    "long header": "<table><tr><th>" + "h" * 100_000 + "<th>b" + "<tr><td>1<td>2" * 2000 + "</table>",
+    "terms": "<dl>" + "<dt>a" * 5000 + "<dd>b</dl>",
+    "unclosed tags": "<a <a <a <a " * 5000 + ">x",
+    "angle brackets": "<" * 200_000 + "x",
+    "same id": "<p id=a>x" * 5000,
+    "entities": "&amp;" * 100_000,
+    "svg": "<p>y<svg>" + "<g>" * 3000,
+    "image titles": "".join(f"<img alt={i}>" for i in range(5000)),
+}
+
+
+@pytest.mark.parametrize("name", sorted(HOSTILE))
+def test_hostile_pages_are_read_quickly(name: str) -> None:
+    start = time.process_time()
+    document = read_document(page_of(HOSTILE[name]))
+    check_offsets(document)
+    assert sum(len(block.line) + len(block.css_path) for block in document.blocks) < 30_000_000
+    assert time.process_time() - start < 4  # hours, without the guards
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "<div>" * 400_000,
+        "<p>" + "".join(f"<font color={i}>" for i in range(3000)) + "</p>" + "<p>x" * 3000,
+    ],
+)
+def test_what_would_take_minutes_or_gigabytes_is_refused_before_parsing(
+    body: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(dom, "LexborHTMLParser", None)  # calling it would fail the test
+    with pytest.raises(DocumentError) as failed:
+        read_document(page_of(body))
+    assert failed.value.code == "DOCUMENT_TOO_COMPLEX"
+
+
+def test_a_deep_page_of_text_is_read_whole() -> None:
+    document = read_document(page_of("<div>" * 5000 + "deep"))
+    assert document.text == "deep"
+    assert document.blocks[0].css_path.count(">") <= dom.MAX_PATH_DEPTH
+
+
+def test_two_megabytes_are_read_in_bounded_memory() -> None:
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    body = "<html><body>" + "<p>A line of <b>honest</b> text, number 7</p>" * 47_000
+    assert len(body) > 2_000_000
+    assert len(read_document(page_of(body)).blocks) == 47_000
+    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 400_000  # kB
+
+
+def test_a_tag_of_attributes_is_tried_elsewhere_first(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(probe.survives, "__kwdefaults__", {"seconds": 0.3})
+    body = "<p " + " ".join(f"a{i}" for i in range(200_000)) + ">x"
+    with pytest.raises(DocumentError) as failed:
+        read_document(page_of(body))
+    assert failed.value.code == "DOCUMENT_TOO_COMPLEX"
+
+
+def test_a_long_script_that_looks_like_a_tag_is_read() -> None:
+    body = "<script>if(a<b){" + "x = y ; " * 20_000 + "}</script><p>fine</p>"
+    assert probe.is_suspicious(body)
+    assert read_document(page_of(body)).text == "fine"
+
+
+def test_attributes_hidden_behind_quoted_brackets_are_suspicious() -> None:
+    hidden = "<p " + " ".join(f"a{i}" + ('="x>"' if i % 200 == 0 else "") for i in range(100_000)) + ">x"
+    assert probe.is_suspicious(hidden)
+    assert not probe.is_suspicious("<p class='a > b'>x</p>" * 50)

@@ -33,7 +33,7 @@ pip install --upgrade "pip>=25.1"
 has_gpu() { command -v nvidia-smi >/dev/null 2>&1 && nvidia-smi >/dev/null 2>&1; }
 # The newest CPU build that pip's own configuration offers (an index or a folder of wheels), if any.
 offered_cpu_build() {
-    pip index versions torch 2>/dev/null | tr ', ' '\n\n' | grep -E '^2\.([6-9]|1[0-3])\.[0-9]+\+cpu$' | head -n 1
+    "$venv/bin/python" -m pip --disable-pip-version-check index versions torch 2>/dev/null | tr ', ' '\n\n' | grep -E '^2\.([6-9]|1[0-3])\.[0-9]+\+cpu$' | head -n 1
 }
 
 if ! "$venv/bin/python" -c 'import torch' >/dev/null 2>&1; then

@@ -10,16 +10,15 @@ from pathlib import Path
 from time import perf_counter
 from typing import Any
 
-import numpy as np
-
 from fetchly_llm.backend import Backend, Cache, StepOutput
 from fetchly_llm.config import EngineConfig
 from fetchly_llm.errors import Cancelled, CapacityExceeded, EngineError, OutputLimit, RequestInvalid
+from fetchly_llm.grammar.bitmask import allocate, unpack
 from fetchly_llm.grammar.compiler import Grammar, GrammarCompiler
 from fetchly_llm.grammar.matcher import Matcher
 from fetchly_llm.prefix_cache import PrefixCache
 from fetchly_llm.request import Generation, GenerationRequest, GenerationStats
-from fetchly_llm.sampling import check_sampling, legal_tokens, sample_token
+from fetchly_llm.sampling import check_sampling, sample_token
 from fetchly_llm.speculation.grow import SOURCES, grow
 from fetchly_llm.speculation.verify import Verification, needed_rows, verify
 from fetchly_llm.tokenizer import Tokenizer
@@ -150,7 +149,7 @@ class _Decoding:
         self._cache = cache
         self._clock = clock
         self._vocab_size = self._backend.config.vocab_size
-        self._bitmask = np.zeros(-(-self._vocab_size // 32), dtype=np.int32)
+        self._bitmask = allocate(1, self._vocab_size)[0]
         room = engine.context_length - len(request.prompt_ids)
         self._limit = min(request.sampling.max_tokens, room)
         self.tokens: list[int] = []
@@ -196,7 +195,7 @@ class _Decoding:
     def _draw(self, output: StepOutput, row: int, depth: int) -> int:
         start = perf_counter()
         self._matcher.fill_bitmask(self._bitmask)
-        legal = legal_tokens(self._bitmask, self._vocab_size)
+        legal = unpack(self._bitmask, self._vocab_size)
         self._clock.add("mask", start)
         position = len(self._request.prompt_ids) + len(self.tokens) + depth
         return sample_token(output.logits[row], legal, self._request.sampling, position)

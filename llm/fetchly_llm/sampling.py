@@ -58,8 +58,3 @@ def sample_token(logits: NDArray[np.float32], legal: NDArray[np.bool_], params: 
     if params.temperature > 0.0:
         scores = scores + params.temperature * gumbel_noise(params, position, legal.size)[candidates]
     return int(candidates[int(np.argmax(scores))])
-
-
-def legal_tokens(bitmask: NDArray[np.int32], vocab_size: int) -> NDArray[np.bool_]:
-    """A packed token bitmask of shape (words,) as booleans of shape (vocab_size,)."""
-    return np.unpackbits(bitmask.view(np.uint8), bitorder="little", count=vocab_size).astype(bool)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import random
 import resource
 import statistics
@@ -16,6 +17,10 @@ import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from fetchly_llm.config import ModelConfig
 
 
 def main() -> None:
@@ -42,6 +47,7 @@ def pulled_model() -> Path | None:
 
 
 def measure(folder: Path, options: argparse.Namespace) -> dict[str, object]:
+    os.environ.setdefault("OMP_WAIT_POLICY", "passive")  # as load_backend does, which comes after torch here
     imported = time.perf_counter()
     import torch  # noqa: F401  (its import is reported apart)
 
@@ -63,7 +69,13 @@ def measure(folder: Path, options: argparse.Namespace) -> dict[str, object]:
     def step(tree: DraftTree, rows: range) -> Callable[[], object]:
         return lambda: backend.step(cache, tree, rows)
 
-    prefill_s = timed(prefill, options.repeats)
+    # Interleaved, so that both meet the same machine: the limit is what one large matrix product reaches meanwhile.
+    prefill_s: list[float] = []
+    gemm_s: list[float] = []
+    for _ in range(options.repeats):
+        prefill_s += timed(prefill, 1)
+        gemm_s += timed(matrix_product(), 5)
+    limit = 2 * GEMM_SIZE**3 / min(gemm_s) / flop_per_token(backend.config, options.prompt)
     chain = DraftTree.chain(tokens[: options.width], "bench")
     step_s = timed(step(chain, range(options.width)), 4 * options.repeats)
     silent_s = timed(step(chain, range(0)), 4 * options.repeats)
@@ -74,12 +86,33 @@ def measure(folder: Path, options: argparse.Namespace) -> dict[str, object]:
         "prompt_tokens": options.prompt,
         "prefill_tok_s": round(options.prompt / min(prefill_s)),
         "prefill_tok_s_median": round(options.prompt / statistics.median(prefill_s)),
+        "gemm_gflop_s": round(2 * GEMM_SIZE**3 / min(gemm_s) / 1e9, 1),
+        "prefill_limit_tok_s": round(limit),
+        "ratio_to_limit": round(options.prompt / min(prefill_s) / limit, 2),
         "step_ms": round(1000 * min(step_s), 1),
         "step_ms_median": round(1000 * statistics.median(step_s), 1),
         "step_without_head_ms": round(1000 * min(silent_s), 1),
         "resident_mb": resident_mb(),
         "peak_mb": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024,
     }
+
+
+GEMM_SIZE = 1024
+
+
+def matrix_product() -> Callable[[], object]:
+    import torch
+
+    left, right = torch.randn(GEMM_SIZE, GEMM_SIZE), torch.randn(GEMM_SIZE, GEMM_SIZE)
+    return lambda: left @ right
+
+
+def flop_per_token(config: ModelConfig, prompt: int) -> float:
+    """Multiply-adds of a prompt token, times two: linear layers, and attention to half the prompt on average."""
+    heads = config.num_heads * config.head_dim
+    qkv = config.hidden_size * (heads + 2 * config.num_kv_heads * config.head_dim)
+    linears = qkv + heads * config.hidden_size + 3 * config.hidden_size * config.intermediate_size
+    return 2.0 * config.num_layers * (linears + 2 * heads * prompt / 2)
 
 
 def timed(work: Callable[[], object], repeats: int) -> list[float]:

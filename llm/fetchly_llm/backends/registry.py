@@ -14,13 +14,14 @@ from fetchly_llm.errors import ModelUnsupported
 def load_backend(folder: Path, engine: EngineConfig) -> Backend:
     """Load the model in `folder`: the Llama family natively, other architectures through transformers.
 
-    `engine.device` "auto" is cuda where torch sees a GPU, else cpu. Raises ModelMissing, ModelUnsupported (also where
-    a library is missing: the hint names the extra to install), WeightsMismatch, and RequestInvalid for settings that
-    cannot be.
+    `engine.device` "auto" is cuda where torch sees a GPU, else cpu. Raises ModelMissing, WeightsMismatch,
+    ModelUnsupported (also where a library is missing: the hint names the extra to install), and RequestInvalid for
+    settings that cannot be.
     """
     family = read_model_config(folder).family
-    # torch's threads meet some hundred times a step. By default they spin while they wait, which starves whatever shares
-    # the cores, ourselves included: beside three busy processes a step took four times as long. Read when torch loads.
+    # torch's threads meet some hundred times a step. By default they spin while they wait, which starves whatever
+    # shares the cores, ourselves included: beside three busy processes a step took four times as long. Read when torch
+    # loads.
     os.environ.setdefault("OMP_WAIT_POLICY", "passive")
     try:
         import torch  # noqa: F401  (imported here so that its absence is told apart from other failures)

@@ -1,4 +1,4 @@
-"""A vocabulary size in, packed rows of legal-token bits out; logits in, the same logits with illegal tokens at -inf.
+"""A vocabulary size in, packed rows of legal-token bits out.
 
 Layout: bit `token % 32` of the int32 word `token // 32` says that `token` is legal (little end first), which is the
 layout of llguidance and xgrammar, so that a row can go to a native kernel unchanged.
@@ -60,9 +60,3 @@ def unpack(row: NDArray[np.int32], vocab_size: int) -> NDArray[np.bool_]:
     """The first `vocab_size` bits of `row` as booleans."""
     octets = row.astype("<i4", copy=False).view(np.uint8)
     return np.unpackbits(octets, count=vocab_size, bitorder="little").view(np.bool_)
-
-
-def apply(logits: NDArray[np.float32], row: NDArray[np.int32]) -> None:
-    """Set the logits of illegal tokens to -inf, in place. `logits` has shape (vocab_size,), `row` shape (words,)."""
-    assert row.shape == (words(logits.shape[0]),), "the row and the logits are of two vocabularies"
-    logits[~unpack(row, logits.shape[0])] = -np.inf

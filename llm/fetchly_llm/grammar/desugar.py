@@ -61,7 +61,8 @@ class _Implied:
 class Desugarer:
     """Writes the places of one document as nodes; shared and recursive places become definitions."""
 
-    def __init__(self, document: Document, notebook: Notebook) -> None:
+    def __init__(self, document: Document, notebook: Notebook, *, implies_types: bool = True) -> None:
+        self._implies_types = implies_types
         self.document = document
         self.notebook = notebook
         self.brancher = Brancher(document, notebook)
@@ -163,7 +164,7 @@ class Desugarer:
         kinds = self._types(branch)
         if isinstance(kinds, Reason):
             return kinds
-        implied = self._implied(branch, kinds)
+        implied = self._implied(branch, kinds) if self._implies_types else None
         if implied is not None:
             nodes = self._nodes_of(implied.kinds, branch)
             if not isinstance(nodes, Reason):

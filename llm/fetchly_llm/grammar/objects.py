@@ -61,18 +61,21 @@ def write_object(desugarer: Desugarer, branch: Branch) -> list[Node] | Reason:
         nodes.update(dict.fromkeys(barred, False))  # type: ignore[arg-type]
     node.update(open_part)
     is_crossed = any(matches(pattern, name) for pattern in node.get("patternProperties", {}) for name in nodes)
-    why = probe.refusal(_defined(desugarer, node)) if is_crossed else None
+    why = _crossing_refusal(desugarer, node) if is_crossed else None
     if why:  # llguidance intersects what a pattern and a name say, once more, and cannot always
         desugarer.not_enforced(next(part.atom for part in facts.parts if part.patterns), "patternProperties", why)
         node = {name: child for name, child in node.items() if name != "patternProperties"}
     return _counted(desugarer, branch, facts, node)
 
 
-def _defined(desugarer: Desugarer, node: Node) -> Node:
-    """`node` with the definitions that it needs, as far as they are written, for a probe."""
-    known = {name: False if isinstance(node, Reason) else node for name, node in desugarer.definitions.items()}
-    missing = set().union(*(referenced(written) for written in (node, *known.values()))) - set(known)
-    return {**node, "$defs": reachable(node, {**known, **dict.fromkeys(missing, True)})}
+def _crossing_refusal(desugarer: Desugarer, node: Node) -> str | None:
+    """Why llguidance cannot write an object in which a pattern finds a spelt name; None when it can."""
+    known = {name: False if isinstance(part, Reason) else part for name, part in desugarer.definitions.items()}
+    missing = set().union(*(referenced(part) for part in (node, *known.values()))) - set(known)
+    needed = reachable(node, {**known, **dict.fromkeys(missing, True)})
+    if missing & set(needed):
+        return "a pattern finds a named property whose values are recursive"
+    return probe.refusal({**node, "$defs": needed})
 
 
 def _open_part(desugarer: Desugarer, branch: Branch, facts: ObjectFacts) -> Node:
@@ -84,8 +87,10 @@ def _open_part(desugarer: Desugarer, branch: Branch, facts: ObjectFacts) -> Node
         return closed
     if not rests and not patterned:
         place = branch.atoms[0].place
-        if not facts.names:
-            message = "no property is named, so any are written: the model invents their names."
+        named = {name for part in facts.parts if not part.atom.place.made for name in part.names} | set(facts.needed)
+        if not named or facts.fewest > len(facts.names):
+            message = "fewer properties are named than are needed, so any are written: the model invents their names."
+            message = message if named else "no property is named, so any are written: the model invents their names."
             desugarer.notice(codes.OBJECT_OPEN, place, message, "Name the properties, or set additionalProperties.")
             return _with_name_rules(desugarer, branch, {"additionalProperties": desugarer.value(())})
         message = "only the properties that the schema names are written."

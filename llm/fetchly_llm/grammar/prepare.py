@@ -61,18 +61,26 @@ def prepare(schema: Mapping[str, Any] | bool, *, mode: Mode = "strict") -> Prepa
 
 def examine(schema: object, mode: Mode) -> tuple[dict[str, Any] | None, Notebook]:
     """The prepared schema (None where errors forbid one) and the notebook; never raises for any value."""
+    enforced, notebook = _examined(schema, mode, implies_types=True)
+    seen = {finding.code for finding in notebook.findings}
+    if enforced is None and {codes.UNSATISFIABLE, codes.TYPE_IMPLIED} <= seen:
+        return _examined(schema, mode, implies_types=False)  # the narrowing is ours: it must not be what fails
+    return enforced, notebook
+
+
+def _examined(schema: object, mode: Mode, *, implies_types: bool) -> tuple[dict[str, Any] | None, Notebook]:
     notebook = Notebook(mode)
     document = inspect(schema, notebook)
     if document is None or any(finding.code == codes.REFERENCE for finding in notebook.errors):
         return None, notebook
     if any(finding.code == codes.INVALID for finding in notebook.errors):
         return None, notebook
-    return _desugared(document, notebook), notebook
+    return _desugared(document, notebook, implies_types), notebook
 
 
-def _desugared(document: Document, notebook: Notebook) -> dict[str, Any] | None:
+def _desugared(document: Document, notebook: Notebook, implies_types: bool) -> dict[str, Any] | None:
     try:
-        desugarer = Desugarer(document, notebook)
+        desugarer = Desugarer(document, notebook, implies_types=implies_types)
     except ValueError as error:
         message = f"{(str(error).splitlines() or ['the validator refuses it'])[0]}."
         notebook.note(codes.REFERENCE, "", message, hint="Check every $id and $ref.")

@@ -3,7 +3,7 @@ import pytest
 
 from fetchly_llm.errors import RequestInvalid
 from fetchly_llm.request import SamplingParams
-from fetchly_llm.sampling import NonFiniteLogits, check_sampling, gumbel_noise, legal_tokens, sample_token
+from fetchly_llm.sampling import NonFiniteLogits, check_sampling, gumbel_noise, sample_token
 
 
 def test_greedy_takes_the_best_legal_token_and_the_lowest_id_of_a_tie() -> None:
@@ -71,11 +71,3 @@ def test_logits_that_are_not_finite_are_an_error_not_a_token(bad: float) -> None
 def test_parameters_out_of_range_are_refused(params: SamplingParams) -> None:
     with pytest.raises(RequestInvalid):
         check_sampling(params)
-
-
-def test_a_packed_bitmask_unpacks_to_the_tokens_it_allows() -> None:
-    bitmask = np.zeros(2, dtype=np.int32)
-    bitmask[0] = np.int32(1 << 5)
-    bitmask[1] = np.int32(-(2**31))  # the sign bit is token 63
-    assert np.flatnonzero(legal_tokens(bitmask, 64)).tolist() == [5, 63]
-    assert legal_tokens(bitmask, 40).size == 40

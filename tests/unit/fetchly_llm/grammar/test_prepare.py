@@ -236,9 +236,19 @@ def test_an_object_without_names_stays_open() -> None:
     assert accepted({"type": "object"}, [{}, {"k": {"l": [1, "x", None]}}, 3]) == [{}, {"k": {"l": [1, "x", None]}}]
 
 
+def test_an_object_that_needs_more_than_it_names_stays_open() -> None:
+    schema = obj({"a": ONE}, minProperties=2)
+    with pytest.raises(SchemaRefused, match="minProperties"):
+        prepare(schema)
+    assert accepted(schema, [{"a": 1, "z": 2}, {"a": "x", "z": 2}], "check") == [{"a": 1, "z": 2}]
+    assert accepted({"type": "object", "not": {"required": ["a"]}}, [{"b": 1}, {"a": 1}]) == [{"b": 1}]
+
+
 def test_a_type_is_implied_only_where_it_can_be() -> None:
     assert accepted({"properties": {"a": ONE}}, [{"a": 1}, {"a": "x"}, "text", None]) == [{"a": 1}]
     assert accepted({"minimum": 5, "maximum": 3}, [4, "text", None]) == ["text", None]
+    endless = {"minItems": 2, "items": {"$ref": "#"}}
+    assert accepted(endless, [["a", ["b", None]], ["a"], "a"]) == [["a", ["b", None]], "a"]
     assert accepted({"minLength": 2, "minimum": 5}, ["ab", "a", 6, 4, None]) == ["ab", 6]
 
 

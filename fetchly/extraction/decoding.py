@@ -194,7 +194,7 @@ class _Derivation:
         if key in place.open:
             raise SchemaError(
                 f"the alternatives lead back to {kept.get('$ref', 'themselves')!r} without a value in between",
-                code="SCHEMA_REF_CYCLE",
+                code="SCHEMA_REFERENCE",
                 hint="break the circle of references",
             )
         if key not in self._names:

@@ -116,7 +116,7 @@ class SchemaTree:
             if reference in seen:
                 raise SchemaError(
                     f"the reference {reference!r} leads back to itself without a value in between",
-                    code="SCHEMA_REF_CYCLE",
+                    code="SCHEMA_REFERENCE",
                     hint="break the circle of references",
                 )
             parts.append(self._flat(self.target(reference), (*seen, reference)))

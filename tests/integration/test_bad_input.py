@@ -147,6 +147,8 @@ def with_model(tmp_path: Path, *arguments: str) -> subprocess.Popen[str]:
         text=True,
         cwd=tmp_path,
         env={**environment(tmp_path), **{k: v for k, v in os.environ.items() if k == "FETCHLY_MODELS"}},
+        # A shell starts its background jobs with Ctrl-C ignored, and so would be everything that the tests start.
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
     )
 
 

@@ -142,12 +142,12 @@ def test_a_reference_into_the_structure_becomes_a_definition() -> None:
         ({"properties": {"a": {"$ref": "https://example.org/x"}}}, "SCHEMA_REF_UNRESOLVED"),
         ({"properties": {"a": {"$ref": "#a"}}}, "SCHEMA_REF_UNRESOLVED"),
         ({"properties": {"a": {}}, "additionalProperties": {"$ref": "#/$defs/none"}}, "SCHEMA_REF_UNRESOLVED"),
-        ({"$ref": "#"}, "SCHEMA_REF_CYCLE"),
-        ({"anyOf": [{"$ref": "#"}, {"const": "a"}]}, "SCHEMA_REF_CYCLE"),
-        ({"type": "string", "oneOf": [{"$ref": "#"}, {"minLength": 3}]}, "SCHEMA_REF_CYCLE"),
+        ({"$ref": "#"}, "SCHEMA_REFERENCE"),
+        ({"anyOf": [{"$ref": "#"}, {"const": "a"}]}, "SCHEMA_REFERENCE"),
+        ({"type": "string", "oneOf": [{"$ref": "#"}, {"minLength": 3}]}, "SCHEMA_REFERENCE"),
         (
             {"$ref": "#/$defs/a", "$defs": {"a": {"$ref": "#/$defs/b"}, "b": {"allOf": [{"$ref": "#/$defs/a"}]}}},
-            "SCHEMA_REF_CYCLE",
+            "SCHEMA_REFERENCE",
         ),
     ],
 )

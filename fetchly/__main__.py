@@ -7,9 +7,14 @@ import sys
 
 def main() -> None:
     """Run the command line and leave with its exit code."""
-    from fetchly.cli.app import run
+    try:
+        from fetchly.cli.app import run
 
-    sys.exit(run(sys.argv[1:]))
+        code = run(sys.argv[1:])
+    except KeyboardInterrupt:  # before `run` could say it itself
+        print("INTERRUPTED: stopped", file=sys.stderr)
+        code = 130
+    sys.exit(code)
 
 
 if __name__ == "__main__":

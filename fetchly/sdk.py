@@ -68,6 +68,11 @@ class Client:
         generator: Generator | None = None,
         **options: Any,
     ) -> None:
+        if not isinstance(model, str):
+            raise ConfigurationError(f"model is {model!r}, not a name, a path or a reference", where="model")
+        if not isinstance(timeout, int | float):
+            raise ConfigurationError(f"timeout is {timeout!r}, not seconds", where="timeout")
+        self._closed = False
         self._options = _overridden(ExtractionOptions(), options)
         self._fetcher = HttpFetcher(FetchPolicy(allow_private=allow_private, timeout_s=timeout))
         self._generator = generator or LocalGenerator(
@@ -83,7 +88,8 @@ class Client:
         self.close()
 
     def close(self) -> None:
-        """Free the model and the connections. Idempotent."""
+        """Free the model and the connections. Idempotent; a closed client refuses further work."""
+        self._closed = True
         self._fetcher.close()
         self._generator.close()
 
@@ -99,6 +105,7 @@ class Client:
         """One record from one page. `options` override the client's ExtractionOptions for this call."""
         chosen = _overridden(self._options, options)
         loaded = load_schema(schema)
+        self._check_open()
         # In order of cost: a wrong schema or a missing page is said before the model is loaded.
         self._generator.check_schema(loaded.json, chosen.schema_mode)
         document = self.document(target)
@@ -115,6 +122,7 @@ class Client:
 
     def document(self, target: Target) -> Document:
         """A page as fetchly reads it."""
+        self._check_open()
         return read_document(self._page(target))
 
     def show_document(self, target: Target, schema: SchemaSource, **options: Any) -> str:
@@ -128,7 +136,15 @@ class Client:
             return target
         if isinstance(target, bytes):
             return Page(requested="bytes", url=None, status=None, headers=(), body=target)
+        if not isinstance(target, str):
+            raise ConfigurationError(
+                f"a target of type {type(target).__name__} is no page", hint="give a URL, a path, bytes or a Page"
+            )
         return open_target(target, self._fetcher)
+
+    def _check_open(self) -> None:
+        if self._closed:
+            raise ConfigurationError("the client is closed", hint="open a new one")
 
 
 class AsyncClient:
@@ -173,6 +189,7 @@ class AsyncClient:
         return await self._run(lambda: self._client.document(target), threading.Event())
 
     async def _run(self, work: Callable[[], R], stop: threading.Event) -> R:
+        self._client._check_open()
         future = asyncio.get_running_loop().run_in_executor(self._workers, work)
         try:
             return await asyncio.shield(future)

@@ -99,10 +99,12 @@ def _project_layer(folder: Path) -> _Layer:
         project = place / "pyproject.toml"
         if project.is_file():
             try:
-                tool = tomllib.loads(project.read_text("utf-8")).get("tool", {})
+                tool: Any = tomllib.loads(project.read_text("utf-8")).get("tool", {})
             except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
                 raise ConfigurationError(f"cannot be read: {error}", where=str(project)) from None
-            if "fetchly" in tool:
+            if isinstance(tool, dict) and "fetchly" in tool:
+                if not isinstance(tool["fetchly"], dict):
+                    raise ConfigurationError("tool.fetchly must be a table of settings", where=str(project))
                 return _Layer(f"{project} [tool.fetchly]", tool["fetchly"])
     return _Layer("no project file", {})
 

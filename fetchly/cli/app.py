@@ -67,7 +67,8 @@ def run(arguments: Sequence[str]) -> int:
             return int(getattr(error, "exit_code", 2))
         if debug:
             raise
-        print(f"INTERNAL: {type(error).__name__}: {error} (a bug; run again with --debug)", file=sys.stderr)
+        words = " ".join(str(error).split())
+        print(f"INTERNAL: {type(error).__name__}: {words} (a bug; run again with --debug)", file=sys.stderr)
         return 1
 
 

@@ -79,6 +79,7 @@ def extract(
     loaded = load_schema(schema)
     talk = _Talk(quiet, verbose)
     writer = RecordWriter(form or ("json" if len(targets) == 1 else "jsonl"), output, append)
+    stats_writer = RecordWriter("json", stats_json, append=False) if stats_json is not None else None
     with ProgressBar(quiet) as progress, _client(settings, offline, progress) as client:
         _notices(client.check(loaded), talk)
         if show_document:
@@ -87,8 +88,9 @@ def extract(
     writer.close()
     if stats:
         _stats_table(outcomes)
-    if stats_json is not None:
-        _write_stats(stats_json, outcomes)
+    if stats_writer is not None:
+        stats_writer.add(_stats_rows(outcomes))
+        stats_writer.close()
     return _exit_code(outcomes)
 
 
@@ -193,14 +195,6 @@ def _stats_table(outcomes: list[_Outcome]) -> None:
         for key, value in row.items():
             shown = f"{value:.2f}" if isinstance(value, float) else str(value)
             _say(f"  {key.replace('_', ' '):<24} {shown}", True)
-
-
-def _write_stats(file: Path, outcomes: list[_Outcome]) -> None:
-    from fetchly.cli.output import RecordWriter
-
-    writer = RecordWriter("json", file, append=False)
-    writer.add(_stats_rows(outcomes))
-    writer.close()
 
 
 def _exit_code(outcomes: list[_Outcome]) -> int:

@@ -28,6 +28,8 @@ class RecordWriter:
     def __init__(self, form: Format, file: Path | None, append: bool) -> None:
         if append and (file is None or form == "json"):
             raise ConfigurationError("--append needs -o FILE and --format jsonl or csv")
+        if file is not None:
+            _check_place(file)
         self._form = form
         self._file = file
         self._append = append
@@ -62,6 +64,10 @@ class RecordWriter:
         return json.dumps(shown, ensure_ascii=False, indent=2) + "\n"
 
     def _to_file(self, file: Path) -> None:
+        file = file.resolve()  # a link stays a link: what it leads to is replaced
+        if file.exists() and not file.is_file():  # a device or a pipe is written to, never replaced
+            file.write_bytes(self._text(header=True).encode("utf-8"))
+            return
         before = b""
         if self._append and file.exists():
             before = file.read_bytes()
@@ -132,6 +138,22 @@ def _cell(value: Any) -> str:
     return json.dumps(value, ensure_ascii=False)
 
 
+def _check_place(file: Path) -> None:
+    """What can be known to fail at the end is said at the start."""
+    if file.is_dir():
+        raise OutputError("is a folder", where=str(file), hint="name a file")
+    folder = file.resolve().parent
+    if not folder.is_dir():
+        raise OutputError("its folder does not exist", where=str(file), hint=f"mkdir -p {folder}")
+
+
 def _to_stdout(text: str) -> None:
-    sys.stdout.write(text)
-    sys.stdout.flush()
+    if sys.stdout is None:
+        raise OutputError("standard output is closed", hint="name a file with -o")
+    try:
+        sys.stdout.write(text)
+        sys.stdout.flush()
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        raise OutputError(f"standard output cannot be written: {error.strerror or error}") from None

@@ -50,6 +50,8 @@ def parse_date(span: str, lang: str | None, form: Literal["date", "date-time", "
     """
     text = " ".join(span.split())
     moment = _iso(text)
+    if moment is None and re.match(r"\d{4}-\d\d-\d\d(?!\d)", text):
+        return ParsedDate(None)  # ISO 8601 in form, and no day of the calendar: not to be read in another order
     if moment is None and form == "time":
         text = f"2000-01-01 {text}" if not re.search(r"\d{4}", text) else text
     reading = _Reading(moment) if moment else _read(text, lang)

@@ -73,9 +73,9 @@ def leaf_kind(tree: SchemaTree, schema: Any) -> LeafKind | None:
     if node.get("x-computed") is True:
         return "plain"
     if types == {"string"}:
-        if node.get("format") in _TIMES:
-            return node["format"]  # type: ignore[no-any-return]
-        return "verbatim" if node.get("x-verbatim") is True else "plain"
+        if node.get("x-verbatim") is True:
+            return "verbatim"
+        return node["format"] if node.get("format") in _TIMES else "plain"
     if types <= {"integer", "number"}:
         return "number" if "number" in types else "integer"
     return "plain"

@@ -41,7 +41,14 @@ class ExtractionOptions:
     should_stop: Callable[[], bool] | None = None
 
     def __post_init__(self) -> None:
-        for name, least in (("max_tokens", 1), ("budget", 1), ("attempts", 1), ("temperature", 0)):
+        for name, allowed in (("schema_mode", ("strict", "check")), ("verbatim", ("schema", "auto"))):
+            if getattr(self, name) not in allowed:
+                raise ConfigurationError(f"{name} is {getattr(self, name)!r}, not {' or '.join(allowed)}", where=name)
+        for name in ("max_tokens", "budget", "attempts", "seed", "temperature"):
+            kinds = (int, float) if name == "temperature" else (int,)
+            if not isinstance(getattr(self, name), kinds) or isinstance(getattr(self, name), bool):
+                raise ConfigurationError(f"{name} is {getattr(self, name)!r}, not a number that fits", where=name)
+        for name, least in (("max_tokens", 1), ("budget", 1), ("attempts", 1), ("seed", 0), ("temperature", 0)):
             if not getattr(self, name) >= least:
                 raise ConfigurationError(f"{name} is {getattr(self, name)}, at least {least} is needed", where=name)
 

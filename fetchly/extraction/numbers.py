@@ -24,7 +24,7 @@ _THIN = "\u2009"
 """Stands before what was one sign for a fraction: "4/5" in ASCII is more often a rating than four fifths."""
 _EXACT = Context(prec=400)
 _SPACES = " \u00a0\u202f\u2009"
-_TOKEN = re.compile(rf"\d+(?:[.,'{_SPACES}]\d+)*")
+_TOKEN = re.compile(rf"(?<![\w.,])\.\d+|\d+(?:[.,'{_SPACES}]\d+)*")
 _MIXED = re.compile(r"(?:(\d+)[ \u2009]+)?(\d+)/(\d+)(?![\d/])")
 _RANGE = re.compile(r"\s*(?:-|\.\.|\bto\b|\bbis\b|\bà\b|\ba\b|\btot\b)\s*")
 _ISO_DURATION = re.compile(r"P(?:(\d+)D)?(?:T(?:(\d+(?:[.,]\d+)?)H)?(?:(\d+(?:[.,]\d+)?)M)?(?:(\d+(?:[.,]\d+)?)S)?)?")
@@ -182,6 +182,8 @@ def _longest(token: str, locale: Locale) -> str:
 def _by_convention(token: str, locale: Locale) -> Decimal | None:
     """The number by the page's convention, else by the first other one that it fits strictly."""
     token = re.sub(f"[{_SPACES}]", "", token)
+    if token.startswith("."):  # ".50" is half of something in any language that writes it
+        return Decimal(f"0{token}")
     separators = set(token) - set("0123456789")
     for convention in _conventions(locale):
         symbols = convention.number_symbols["latn"]

@@ -166,9 +166,9 @@ def _from_module(source: str) -> UserSchema:
     sys.path.insert(0, folder)  # a command line finds the user's module in the folder where it is called
     try:
         found: Any = importlib.import_module(module_name)
-    except ImportError as error:
+    except (Exception, SystemExit) as error:  # whatever the user's module does when it is imported
         raise ConfigurationError(
-            f"the module {module_name!r} cannot be imported: {error}",
+            f"the module {module_name!r} cannot be imported: {type(error).__name__}: {error}",
             where=source,
             hint="call from the folder that holds the module, or install it",
         ) from error

@@ -10,7 +10,7 @@ from typing import Any
 
 import jsonschema_rs
 
-from fetchly.errors import RecordInvalid, SchemaError
+from fetchly.errors import FetchlyError, RecordInvalid, SchemaError
 from fetchly.extraction.schema import UserSchema
 from fetchly.extraction.shape import below
 
@@ -61,7 +61,9 @@ class RecordValidator:
             raise self._refusal(value)
         try:
             return self._schema.to_python(value)
-        except ValueError as error:
+        except FetchlyError:
+            raise
+        except Exception as error:  # pydantic's refusal, or a validator of the user's that fails in its own way
             raise _type_refusal(error, self._schema.label) from error
 
     def _refusal(self, value: Any) -> RecordInvalid:
@@ -90,10 +92,10 @@ class RecordValidator:
             return None
 
 
-def _type_refusal(error: ValueError, label: str) -> RecordInvalid:
+def _type_refusal(error: Exception, label: str) -> RecordInvalid:
     """What a python type refuses beyond its JSON Schema (pydantic validators)."""
     details = getattr(error, "errors", None)
-    first = details()[0] if callable(details) and details() else {"loc": (), "msg": str(error)}
+    first = details()[0] if callable(details) and details() else {"loc": (), "msg": f"{type(error).__name__}: {error}"}
     return RecordInvalid(
         _short(f"{label.rsplit(':', 1)[-1]} refuses the record: {first['msg']}"),
         pointer=_pointer(first["loc"]),

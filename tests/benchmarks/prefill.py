@@ -47,7 +47,7 @@ def pulled_model() -> Path | None:
 
 
 def measure(folder: Path, options: argparse.Namespace) -> dict[str, object]:
-    os.environ.setdefault("OMP_WAIT_POLICY", "passive")  # as load_backend does, which comes after torch here
+    os.environ.setdefault("GOMP_SPINCOUNT", "10000")  # as load_backend does, which comes after torch here
     imported = time.perf_counter()
     import torch  # noqa: F401  (its import is reported apart)
 

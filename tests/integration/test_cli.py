@@ -202,3 +202,33 @@ def test_help_and_version(capsys: pytest.CaptureFixture[str]) -> None:
     assert "extract" in capsys.readouterr().out
     assert run(["--version"]) == 0
     assert capsys.readouterr().out.startswith("fetchly ")
+
+
+@pytest.mark.parametrize("text", ["raise RuntimeError('import boom\\nand more')", "def f(:", "import sys; sys.exit(7)"])
+def test_a_module_that_cannot_be_imported_is_one_line(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], text: str
+) -> None:
+    (tmp_path / f"broken_{abs(hash(text))}.py").write_text(text)
+    assert run(["extract", EXAMPLE, "-s", f"broken_{abs(hash(text))}:X"]) == 2
+    assert len(capsys.readouterr().err.splitlines()) == 1
+
+
+def test_a_bug_of_ours_is_one_line_too(answering: Any, schema: str, capsys: pytest.CaptureFixture[str]) -> None:
+    answering(raising(RuntimeError("two\nlines")))
+    assert run(["extract", EXAMPLE, "-s", schema]) == 1
+    assert capsys.readouterr().err == "INTERNAL: RuntimeError: two lines (a bug; run again with --debug)\n"
+
+
+def test_a_place_that_cannot_be_written_is_said_before_anything_is_read(
+    schema: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for option in ("-o", "--stats-json"):
+        assert run(["extract", "missing.html", "-s", schema, option, "nowhere/out.json"]) == 1
+        assert "mkdir -p" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("content", ["[tool]\nfetchly = 3\n", "tool = 3\n"])
+def test_a_project_file_of_another_shape(tmp_path: Path, capsys: pytest.CaptureFixture[str], content: str) -> None:
+    (tmp_path / "pyproject.toml").write_text(content)
+    assert run(["extract", "missing.html", "-s", "product"]) == (2 if "fetchly" in content else 1)
+    assert "INTERNAL" not in capsys.readouterr().err

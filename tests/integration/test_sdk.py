@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from pydantic import BaseModel
+from pydantic import BaseModel, field_validator
 
 import fetchly
 from fetchly.errors import ConfigurationError, DocumentError, FetchError, Interrupted, RecordInvalid
@@ -168,3 +168,62 @@ def test_the_public_names_are_there_and_no_others() -> None:
         assert getattr(fetchly, name) is not None
     with pytest.raises(AttributeError):
         fetchly.nothing  # noqa: B018
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"schema_mode": "x"},
+        {"verbatim": "x"},
+        {"temperature": "x"},
+        {"budget": "a"},
+        {"max_tokens": 1.5},
+        {"seed": -1},
+        {"attempts": True},
+    ],
+)
+def test_an_option_that_makes_no_sense_is_a_configuration_error(options: dict[str, Any]) -> None:
+    with pytest.raises(ConfigurationError, match=next(iter(options))):
+        client(teapot, **options)
+
+
+@pytest.mark.parametrize("options", [{"model": 5}, {"timeout": "a"}])
+def test_so_are_arguments_of_the_client(options: dict[str, Any]) -> None:
+    with pytest.raises(ConfigurationError, match=next(iter(options))):
+        fetchly.Client(**options)
+
+
+@pytest.mark.parametrize("target", [123, None, ["a"]])
+def test_a_target_is_text_bytes_or_a_page(target: Any) -> None:
+    with client(teapot) as opened, pytest.raises(ConfigurationError, match="target"):
+        opened.extract(target, Teapot)
+
+
+def test_a_closed_client_refuses() -> None:
+    opened = client(teapot)
+    opened.close()
+    opened.close()
+    with pytest.raises(ConfigurationError, match="closed"):
+        opened.extract(PAGE, Teapot)
+
+    async def after_close() -> None:
+        later = fetchly.AsyncClient(generator=ScriptedGenerator(teapot))
+        await later.close()
+        with pytest.raises(ConfigurationError, match="closed"):
+            await later.extract(PAGE, Teapot)
+
+    asyncio.run(after_close())
+
+
+class Fragile(BaseModel):
+    name: str
+
+    @field_validator("name")
+    @classmethod
+    def fails(cls, value: str) -> str:
+        raise KeyError(value)
+
+
+def test_a_validator_that_fails_in_its_own_way_is_a_refused_record() -> None:
+    with client(lambda task: '{"name": "Hazel teapot"}') as opened, pytest.raises(RecordInvalid, match="KeyError"):
+        opened.extract(PAGE, Fragile)

@@ -19,10 +19,11 @@ def load_backend(folder: Path, engine: EngineConfig) -> Backend:
     settings that cannot be.
     """
     family = read_model_config(folder).family
-    # torch's threads meet some hundred times a step. By default they spin while they wait, which starves whatever
-    # shares the cores, ourselves included: beside three busy processes a step took four times as long. Read when torch
-    # loads.
-    os.environ.setdefault("OMP_WAIT_POLICY", "passive")
+    # torch's threads meet some hundred times a step. By default they spin for milliseconds while they wait, which
+    # starves whatever shares the cores, ourselves included: beside two busy processes prefill fell from 100 to 20
+    # tokens/s. A short spin keeps the speed of an idle machine. GNU OpenMP reads this when torch loads, unless a policy
+    # is set.
+    os.environ.setdefault("GOMP_SPINCOUNT", "10000")
     try:
         import torch  # noqa: F401  (imported here so that its absence is told apart from other failures)
     except ImportError as error:

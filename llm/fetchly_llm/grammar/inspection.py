@@ -184,6 +184,17 @@ def _slip(keyword: str, value: Any, dialect: Dialect) -> str:
     return "Correct the value."
 
 
+def _takes_spans(schema: dict[str, Any]) -> bool:
+    kinds = schema.get("type", "string")
+    named = {kinds} if isinstance(kinds, str) else set(kinds) if _are_texts(kinds) else {"string"}
+    plain = not any(word in schema for word in ("enum", "const")) and schema.get("x-computed") is not True
+    return plain and "string" in named and named <= {"string", "null"}
+
+
+def _are_texts(value: Any) -> bool:
+    return isinstance(value, list) and all(isinstance(item, str) for item in value)
+
+
 def _first_line(text: str) -> str:
     line = text.splitlines()[0] if text else "invalid"
     return line if len(line) <= 200 else line[:199] + "…"
@@ -208,6 +219,15 @@ def _check_place(place: Place, document: Document, notebook: Notebook) -> None:
                 keyword=keyword,
                 value=value,
                 hint="Drop x-guidance.",
+            )
+        elif keyword == "x-verbatim" and value is True and not _takes_spans(schema):
+            notebook.note(
+                codes.INVALID,
+                pointer,
+                "a span of the page is a free text: type string (or string and null), no enum, const or x-computed.",
+                keyword=keyword,
+                value=value,
+                hint="Drop x-verbatim (numbers and dates are spans of the page without it) or the other keyword.",
             )
         elif keyword in OUR_ANNOTATIONS and not isinstance(value, bool):
             notebook.note(

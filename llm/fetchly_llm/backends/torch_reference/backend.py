@@ -222,12 +222,18 @@ def _own(cache: Cache) -> KeyValueCache:
     return cache
 
 
+MOST_THREADS = 256
+"""More is a slip of the keyboard, and thousands end the process inside OpenMP."""
+
+
 def _check_engine(engine: EngineConfig) -> None:
+    if engine.device not in ("auto", "cpu", "cuda"):
+        raise RequestInvalid(f"unknown device {engine.device!r}", hint="Use auto, cpu or cuda.")
     for name in ("width", "prefill_chunk"):
         if getattr(engine, name) < 1:
             raise RequestInvalid(f"{name} must be at least 1, not {getattr(engine, name)}")
-    if engine.threads is not None and engine.threads < 1:
-        raise RequestInvalid(f"threads must be at least 1, not {engine.threads}")
+    if engine.threads is not None and not 1 <= engine.threads <= MOST_THREADS:
+        raise RequestInvalid(f"threads must be from 1 to {MOST_THREADS}, not {engine.threads}")
 
 
 def _device(engine: EngineConfig) -> torch.device:

@@ -1,6 +1,8 @@
+import contextlib
 import csv
 import io
 import json
+import os
 import stat
 from pathlib import Path
 
@@ -65,7 +67,7 @@ def test_a_failed_write_leaves_the_old_file_and_no_part(tmp_path: Path, monkeypa
 
 
 def test_a_missing_folder_is_an_output_error(tmp_path: Path) -> None:
-    with pytest.raises(OutputError, match="No such file"):
+    with pytest.raises(OutputError, match="folder does not exist"):
         write("json", tmp_path / "no" / "out.json", BOOK)
 
 
@@ -97,3 +99,31 @@ def test_a_new_file_has_the_usual_permissions_and_no_records_write_nothing(tmp_p
     assert stat.S_IMODE((tmp_path / "out.json").stat().st_mode) & 0o044
     write("json", tmp_path / "none.json")
     assert not (tmp_path / "none.json").exists()
+
+
+def test_a_link_is_written_through_and_a_pipe_is_written_to(tmp_path: Path) -> None:
+    (tmp_path / "real.json").write_text("{}")
+    (tmp_path / "link.json").symlink_to(tmp_path / "real.json")
+    write("json", tmp_path / "link.json", BOOK)
+    assert (tmp_path / "link.json").is_symlink()
+    assert json.loads((tmp_path / "real.json").read_text()) == BOOK
+
+    os.mkfifo(tmp_path / "pipe")
+    reader = os.open(tmp_path / "pipe", os.O_RDONLY | os.O_NONBLOCK)
+    write("json", tmp_path / "pipe", BOOK)
+    assert json.loads(os.read(reader, 10_000)) == BOOK
+    os.close(reader)
+    assert stat.S_ISFIFO((tmp_path / "pipe").stat().st_mode)
+
+
+def test_a_full_or_closed_standard_output_is_an_output_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    with open("/dev/full", "w") as full:
+        monkeypatch.setattr("sys.stdout", full)
+        with pytest.raises(OutputError, match="No space left"):
+            write("json", None, BOOK)
+        monkeypatch.setattr("sys.stdout", None)
+        with pytest.raises(OutputError, match="closed"):
+            write("json", None, BOOK)
+        monkeypatch.undo()
+        with contextlib.suppress(OSError):
+            full.close()

@@ -60,3 +60,8 @@ def test_date_times_have_a_zone() -> None:
 def test_times() -> None:
     assert parse_date("3:30 pm", "en", "time").value == "15:30:00Z"
     assert parse_date("3 April 2024", "en", "time").value is None
+
+
+@pytest.mark.parametrize("span", ["2024-13-01", "2023-02-29", "2024-00-10"])
+def test_a_day_that_the_calendar_lacks_is_not_read_in_another_order(span: str) -> None:
+    assert parse_date(span, "en", "date").value is None

@@ -11,6 +11,9 @@ from fetchly.extraction.numbers import locale_of, parse_duration, parse_number
     ("span", "lang", "value"),
     [
         ("1.234,56 €", "de", "1234.56"),
+        (".5", "en", "0.5"),
+        ("-.5", "en", "-0.5"),
+        ("$.50", "en", "0.50"),
         ("1,234", "en", "1234"),
         ("1,234", "de", "1.234"),
         ("1.234", "de", "1234"),

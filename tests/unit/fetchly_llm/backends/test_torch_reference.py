@@ -192,7 +192,7 @@ def test_steps_that_cannot_be(
         backend.step(cache, tree, rows)
 
 
-@pytest.mark.parametrize("engine", [EngineConfig(width=0), EngineConfig(prefill_chunk=0), EngineConfig(threads=0)])
+@pytest.mark.parametrize("engine", [EngineConfig(width=0), EngineConfig(prefill_chunk=0)])
 def test_settings_that_cannot_be(tmp_path: Path, engine: EngineConfig) -> None:
     with pytest.raises(RequestInvalid, match="at least 1"):
         TorchReferenceBackend.load(make_tiny_model(tmp_path), engine)
@@ -220,3 +220,15 @@ def test_close_is_idempotent(tmp_path: Path) -> None:
     backend.close()
     with pytest.raises(RequestInvalid, match="closed"):
         backend.step(cache, DraftTree.root(1), [0])
+
+
+@pytest.mark.parametrize("threads", [0, -1, 257, 999_999])
+def test_a_number_of_threads_that_no_machine_has_is_refused(tmp_path: Path, threads: int) -> None:
+    # Hundreds of thousands end the process inside OpenMP, without a word.
+    with pytest.raises(RequestInvalid, match="from 1 to 256"):
+        TorchReferenceBackend.load(make_tiny_model(tmp_path), EngineConfig(threads=threads))
+
+
+def test_an_unknown_device_is_not_taken_for_auto(tmp_path: Path) -> None:
+    with pytest.raises(RequestInvalid, match="'tpu'"):
+        TorchReferenceBackend.load(make_tiny_model(tmp_path), EngineConfig(device="tpu"))  # type: ignore[arg-type]

@@ -208,3 +208,35 @@ def test_a_long_chain_of_definitions_is_no_deep_recursion() -> None:
     assert codes({"$ref": "#/$defs/d0", "$defs": {**definitions, "d3000": {"type": "null"}}}) == []
     chain = {f"d{i}": {"$ref": f"#/$defs/d{i + 1}"} for i in range(3000)}
     assert codes({"$ref": "#/$defs/d0", "$defs": {**chain, "d3000": {"type": "null"}}}) == []
+
+
+@pytest.mark.parametrize(
+    "node",
+    [
+        {"type": "integer"},
+        {"type": ["string", "integer", "null"]},
+        {"enum": ["a", "b"]},
+        {"const": "a"},
+        {"type": "string", "x-computed": True},
+        {"type": "array", "items": {"type": "string"}},
+    ],
+)
+@pytest.mark.parametrize("mode", ["strict", "check"])
+def test_a_span_that_could_not_be_held_to_the_page_is_refused(node: dict[str, Any], mode: Any) -> None:
+    schema = {"type": "object", "properties": {"a": {**node, "x-verbatim": True}}}
+    errors = [finding for finding in lint(schema, mode) if finding.severity == "error"]
+    assert [finding.pointer for finding in errors] == ["/properties/a/x-verbatim"]
+
+
+@pytest.mark.parametrize(
+    "node",
+    [
+        {"type": "string"},
+        {"type": ["string", "null"]},
+        {"anyOf": [{"type": "string"}, {"type": "null"}]},
+        {"type": "string", "format": "date"},
+    ],
+)
+def test_a_free_text_may_be_a_span(node: dict[str, Any]) -> None:
+    schema = {"type": "object", "properties": {"a": {**node, "x-verbatim": True}}}
+    assert not [finding for finding in lint(schema, "strict") if finding.severity == "error"]

@@ -154,7 +154,9 @@ class GatedTransport(httpx2.BaseTransport):
         self._pool = httpcore2.ConnectionPool(
             ssl_context=_tls_context(),
             max_connections=connections,
-            keepalive_expiry=15.0,
+            # A server may close an idle connection just as it is used again (RFC 9112, 9.3.1), and a single page has
+            # no second request to save a handshake for.
+            max_keepalive_connections=0,
             http1=True,
             http2=False,
             retries=0,

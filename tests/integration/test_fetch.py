@@ -243,8 +243,9 @@ def test_broken_answers_are_errors_never_half_pages(site: Site, fetcher: HttpFet
 
 def test_bytes_after_the_length_are_not_part_of_the_page(site: Site, fetcher: HttpFetcher) -> None:
     site.routes["/"] = b"HTTP/1.1 200 OK\r\nContent-Length: 3\r\n\r\nabcHTTP/1.1 200 OK\r\n\r\nevil"
-    assert fetcher.fetch(site.url()).body == b"abc"
-    assert fetcher.fetch(site.url()).body == b"abc"
+    for _ in range(20):  # a server that closes after its answer is no race to be lost
+        assert fetcher.fetch(site.url()).body == b"abc"
+    assert site.connections == 20
 
 
 # ---- time

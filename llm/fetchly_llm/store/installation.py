@@ -1,9 +1,8 @@
 """A plan to make a model in; the model, whole and checked, in its place under the store's root, out.
 
-<root>/installed/<key>/   an installed model with its manifest; appears by one rename
-<root>/downloads/<key>.*  a wheel on its way
-<root>/work/<key>/        what a conversion has written so far; whatever is found there is a crash's
-<root>/locks/<key>.lock   held by the one process that installs <key>
+Folders of the root: `installed` holds the models with their manifests (each appears by one rename), `downloads` the
+wheels on their way, `work` what a conversion has written so far (whatever is found there is a crash's), `locks` a file
+per model, held by the one process that installs it.
 """
 
 from __future__ import annotations

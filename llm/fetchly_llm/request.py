@@ -75,12 +75,6 @@ class GenerationStats:
         """Output tokens per second of decoding."""
         return 1000.0 * self.output_tokens / self.decode_ms if self.decode_ms else 0.0
 
-    @property
-    def prefill_tokens_per_second(self) -> float:
-        """Prompt tokens computed (not taken from the prefix cache) per second of prefill."""
-        computed = self.prompt_tokens - self.cached_prompt_tokens
-        return 1000.0 * computed / self.prefill_ms if self.prefill_ms else 0.0
-
 
 @dataclass(frozen=True, slots=True)
 class Generation:

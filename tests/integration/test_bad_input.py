@@ -153,19 +153,21 @@ def with_model(tmp_path: Path, *arguments: str) -> subprocess.Popen[str]:
 
 
 @pytest.mark.model
-def test_an_output_limit_is_an_error_never_a_cut_record(tmp_path: Path) -> None:
-    process = with_model(tmp_path, EXAMPLE, "-s", "product", "--max-tokens", "5", "-o", "record.json")
+@pytest.mark.parametrize(
+    ("options", "code", "words"),
+    [
+        (("--max-tokens", "5"), 4, ("OUTPUT_LIMIT", "5 tokens")),
+        (("--draft", "psychic"), 2, ("psychic", "forced")),
+    ],
+    ids=["an output limit never cuts a record", "an unknown draft source is named"],
+)
+def test_what_only_the_engine_can_refuse(
+    tmp_path: Path, options: tuple[str, ...], code: int, words: tuple[str, ...]
+) -> None:
+    process = with_model(tmp_path, EXAMPLE, "-s", "product", *options, "-o", "record.json")
     out, err = process.communicate(timeout=300)
     refused = subprocess.CompletedProcess([], process.returncode, out, err)
-    assert_refused(refused, 4, "OUTPUT_LIMIT", "5 tokens", folder=tmp_path)
-
-
-@pytest.mark.model
-def test_an_unknown_draft_source_is_named(tmp_path: Path) -> None:
-    process = with_model(tmp_path, EXAMPLE, "-s", "product", "--draft", "psychic", "-o", "record.json")
-    out, err = process.communicate(timeout=300)
-    refused = subprocess.CompletedProcess([], process.returncode, out, err)
-    assert_refused(refused, 2, "psychic", "forced", folder=tmp_path)
+    assert_refused(refused, code, *words, folder=tmp_path)
 
 
 @pytest.mark.model

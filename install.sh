@@ -5,7 +5,7 @@
 # torch: the build for this machine's GPU where there is one, else the CPU build (about 200 MB), never CUDA by accident.
 set -eu
 cd "$(dirname "$0")"
-extras="torch${1:+,$1}"
+extras="torch,browser${1:+,$1}"
 venv="${FETCHLY_VENV:-.venv}"
 torch="torch>=2.6,<2.14"
 
@@ -56,4 +56,6 @@ fi
 
 say "installing fetchly[$extras]"
 pip install --editable ".[$extras]"
+"$venv/bin/python" -c 'from fetchly.crawler.chromium import find_chromium; find_chromium()' 2>/dev/null ||
+    say "no Chromium here, which pages filled by scripts need: $venv/bin/playwright install chromium (Debian: apt-get install chromium)"
 say "done: $venv/bin/fetchly --help"

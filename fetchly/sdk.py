@@ -10,20 +10,19 @@ from dataclasses import dataclass, replace
 from types import TracebackType
 from typing import Any, Generic, Literal, Self, TypeVar, overload
 
-from fetchly.crawler.http import FetchPolicy, HttpFetcher
-from fetchly.crawler.source import open_target
-from fetchly.document.reader import read_document
+from fetchly.crawler.http import USER_AGENT, FetchPolicy
+from fetchly.document.reader import ReadOptions
 from fetchly.errors import ConfigurationError
+from fetchly.extraction.decoding import asks_for_links
 from fetchly.extraction.extractor import ExtractionOptions, Extractor
 from fetchly.extraction.generator import ExtractionStats, Generator, SchemaNotice
 from fetchly.extraction.local import LocalGenerator
-from fetchly.extraction.schema import SchemaSource, load_schema
-from fetchly.goods import Document, Evidence, Page
+from fetchly.extraction.schema import SchemaSource, UserSchema, load_schema
+from fetchly.goods import Document, Evidence
+from fetchly.reading import Reading, Render, Target, TargetReader
 
 T = TypeVar("T")
 R = TypeVar("R")
-Target = str | bytes | Page
-"""A URL, a file path, "-" for standard input, the bytes of a page, or a Page."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +32,10 @@ class Result(Generic[T]):
     `record` is an instance of the schema's Python type, or the JSON value where the schema was JSON; `value` is always
     the JSON value. `evidence` maps a JSON pointer to where that value stands on the page. `attempt` is the draw that
     held, from 1. `warnings` say what a careful reader should know: nothing is dropped without one.
+
+    `url` is the page's final address, `redirects` are those passed on the way there, `status` is that of its answer
+    (None for a page that did not come over HTTP); `rendered` says that a browser ran its scripts. `identity` is a digest of all that the record depends on besides the page (prompt
+    format, model, schema, options): with a hash of the page it is the key under which a record may be kept.
     """
 
     record: T
@@ -42,13 +45,19 @@ class Result(Generic[T]):
     url: str | None
     attempt: int
     warnings: tuple[str, ...]
+    status: int | None = None
+    redirects: tuple[str, ...] = ()
+    rendered: bool = False
+    identity: str = ""
 
 
 class Client:
     """One model, many pages. Closing it frees the model and leaves nothing behind.
 
     Options besides the model: `device`, `threads` (of the CPU), `timeout` in seconds per page, `allow_private`
-    (loopback and private addresses), `offline` (never fetch a model), `progress` (of fetching a model), `generator`
+    (loopback and private addresses), `render` (whether a browser runs a page's scripts: "never", "always", or "auto",
+    where the answer to a URL is empty without), `browser_path` (which Chromium), `user_agent`, `keep_hidden` (read what
+    a page hides from its reader), `offline` (never fetch a model), `progress` (of fetching a model), `generator`
     (another implementation in place of the embedded engine), and every field of ExtractionOptions. Nothing is read from
     settings files or FETCHLY_ variables: those are the command line's.
 
@@ -63,6 +72,10 @@ class Client:
         threads: int | None = None,
         timeout: float = 30.0,
         allow_private: bool = False,
+        render: Render = "auto",
+        browser_path: str | None = None,
+        user_agent: str = USER_AGENT,
+        keep_hidden: bool = False,
         offline: bool = False,
         progress: Any = None,
         generator: Generator | None = None,
@@ -74,7 +87,9 @@ class Client:
             raise ConfigurationError(f"timeout is {timeout!r}, not seconds", where="timeout")
         self._closed = False
         self._options = _overridden(ExtractionOptions(), options)
-        self._fetcher = HttpFetcher(FetchPolicy(allow_private=allow_private, timeout_s=timeout))
+        self._keep_hidden = keep_hidden
+        policy = FetchPolicy(allow_private=allow_private, timeout_s=timeout, user_agent=user_agent)
+        self._reader = TargetReader(policy, render=render, browser_path=browser_path)
         self._generator = generator or LocalGenerator(
             model, device=device, threads=threads, offline=offline, progress=progress
         )
@@ -88,9 +103,9 @@ class Client:
         self.close()
 
     def close(self) -> None:
-        """Free the model and the connections. Idempotent; a closed client refuses further work."""
+        """Free the model, the browser and the connections. Idempotent; a closed client refuses further work."""
         self._closed = True
-        self._fetcher.close()
+        self._reader.close()
         self._generator.close()
 
     def check(self, schema: SchemaSource) -> tuple[SchemaNotice, ...]:
@@ -108,39 +123,48 @@ class Client:
         self._check_open()
         # In order of cost: a wrong schema or a missing page is said before the model is loaded.
         self._generator.check_schema(loaded.json, chosen.schema_mode)
-        document = self.document(target)
-        extraction = Extractor(self._generator, loaded, chosen).extract(document)
+        reading = self._read(target, loaded, chosen)
+        page = reading.page
+        document = reading.document
+        extractor = Extractor(self._generator, loaded, chosen)
+        extraction = extractor.extract(document)
         return Result(
             record=extraction.value,
             value=extraction.record.value,
             evidence=extraction.record.evidence,
-            stats=extraction.stats,
+            stats=replace(
+                extraction.stats,
+                fetch_ms=reading.fetch_ms,
+                read_ms=reading.read_ms,
+                hidden_characters=document.hidden_characters,
+                left_out_data=document.left_out_data,
+            ),
             url=document.url,
             attempt=extraction.attempt,
-            warnings=extraction.record.warnings,
+            warnings=(*reading.warnings, *extraction.record.warnings),
+            status=page.status,
+            redirects=page.redirects,
+            rendered=page.rendered,
+            identity=extractor.identity,
         )
 
-    def document(self, target: Target) -> Document:
+    def document(self, target: Target, *, should_stop: Callable[[], bool] | None = None) -> Document:
         """A page as fetchly reads it."""
         self._check_open()
-        return read_document(self._page(target))
+        return self._reader.read(target, ReadOptions(keep_hidden=self._keep_hidden), should_stop).document
 
     def show_document(self, target: Target, schema: SchemaSource, **options: Any) -> str:
         """What the model would be shown of a page under this schema and budget."""
         chosen = _overridden(self._options, options)
-        extractor = Extractor(self._generator, load_schema(schema), chosen)
-        return extractor.prompt(self.document(target)).prompt.page
+        loaded = load_schema(schema)
+        self._check_open()
+        extractor = Extractor(self._generator, loaded, chosen)
+        return extractor.prompt(self._read(target, loaded, chosen).document).prompt.page
 
-    def _page(self, target: Target) -> Page:
-        if isinstance(target, Page):
-            return target
-        if isinstance(target, bytes):
-            return Page(requested="bytes", url=None, status=None, headers=(), body=target)
-        if not isinstance(target, str):
-            raise ConfigurationError(
-                f"a target of type {type(target).__name__} is no page", hint="give a URL, a path, bytes or a Page"
-            )
-        return open_target(target, self._fetcher)
+    def _read(self, target: Target, schema: UserSchema, options: ExtractionOptions) -> Reading:
+        marks = asks_for_links(schema.json)
+        reading = ReadOptions(link_marks=marks, keep_hidden=self._keep_hidden)
+        return self._reader.read(target, reading, options.should_stop)
 
     def _check_open(self) -> None:
         if self._closed:
@@ -150,7 +174,8 @@ class Client:
 class AsyncClient:
     """A Client for code with an event loop: pages are read side by side, the model writes one record at a time.
 
-    A cancelled call stops within one decode step and frees its worker before the cancellation is passed on.
+    A cancelled call stops within one decode step, or while a page is rendered at once, and frees its worker before the
+    cancellation is passed on.
     """
 
     def __init__(self, model: str = "fetchly-135m", *, concurrency: int = 4, **options: Any) -> None:
@@ -186,7 +211,8 @@ class AsyncClient:
 
     async def document(self, target: Target) -> Document:
         """As Client.document."""
-        return await self._run(lambda: self._client.document(target), threading.Event())
+        stop = threading.Event()
+        return await self._run(lambda: self._client.document(target, should_stop=stop.is_set), stop)
 
     async def _run(self, work: Callable[[], R], stop: threading.Event) -> R:
         self._client._check_open()

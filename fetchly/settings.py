@@ -21,7 +21,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from fetchly.errors import ConfigurationError
 
 _PREFIX = "FETCHLY_"
-_OTHER_VARIABLES = frozenset({"FETCHLY_MODELS", "FETCHLY_SHARED", "FETCHLY_VENV"})
+_OTHER_VARIABLES = frozenset({"FETCHLY_MODELS", "FETCHLY_SHARED", "FETCHLY_VENV", "FETCHLY_BROWSER_TESTS"})
 """Variables of the same prefix that are not settings of the command line."""
 
 
@@ -42,6 +42,10 @@ class Settings(BaseModel):
     budget: int | None = Field(default=None, ge=64)
     timeout: float = Field(default=30.0, gt=0.0)
     allow_private: bool = False
+    render: Literal["never", "auto", "always"] = "auto"
+    keep_hidden: bool = False
+    browser_path: str | None = None
+    user_agent: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

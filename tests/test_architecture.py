@@ -53,7 +53,7 @@ def test_torch_is_not_loaded_before_it_is_needed(statement: str) -> None:
 
 
 def test_the_help_loads_none_of_the_heavy_libraries() -> None:
-    heavy = {"pydantic", "numpy", "httpx2", "selectolax", "llguidance", "tokenizers", "dateparser", "huggingface_hub"}
+    heavy = {"pydantic", "numpy", "httpx2", "selectolax", "llguidance", "tokenizers", "babel", "huggingface_hub"}
     assert not loaded_by("import fetchly.cli.app") & heavy
 
 

@@ -32,6 +32,7 @@ def doctor(
     device = engine.device_line()
     if device:
         _line("ok", "device", device)
+    _browser_line()
     _line("ok", "memory", f"{_memory_bytes() / 1e9:.1f} GB, the default model takes about 1.2")
     root = engine.store_root()
     writable = os.access(_nearest(root), os.W_OK)
@@ -52,6 +53,29 @@ def doctor(
         f"{entry.name}: {entry.path or f'fetched on first use, or: fetchly models pull {model}'}",
     )
     return 0 if healthy and writable and (here or room) else 1
+
+
+def _browser_line() -> None:
+    """What `--render` would use. Only `--version` of it is run."""
+    from importlib.util import find_spec
+
+    from fetchly.crawler.chromium import BrowserMissing, find_chromium, sandbox_here, version_of
+    from fetchly.settings import load_settings
+
+    try:
+        path = find_chromium(load_settings().browser_path)
+        version = version_of(path)
+    except BrowserMissing as missing:
+        _line("absent", "browser", f"{missing.message}; pages filled by scripts stay empty ({missing.hint})")
+        return
+    if find_spec("playwright") is None:
+        _line(
+            "absent", "browser", f"{version}, but playwright, which drives it, is not: pip install 'fetchly[browser]'"
+        )
+        return
+    sandbox = sandbox_here(path)
+    state = "sandbox on" if sandbox.usable else f"sandbox off: {sandbox.reason}"
+    _line("ok" if sandbox.usable else "note", "browser", f"{path}, {version}, {state}")
 
 
 def _line(state: str, name: str, text: str) -> None:

@@ -58,6 +58,10 @@ def extract(
     schema_mode: Literal["strict", "check"] | None = typer.Option(
         None, help="strict refuses keywords that cannot be enforced while writing; check re-checks each record."
     ),
+    render: Literal["never", "auto", "always"] | None = typer.Option(
+        None, help="Run a page's scripts in a browser; auto does where a URL's answer is empty without."
+    ),
+    keep_hidden: bool | None = typer.Option(None, "--keep-hidden", help="Read what a page hides from its reader."),
     timeout: float | None = typer.Option(None, min=0.001, help="Seconds for fetching one page."),
     allow_private: bool | None = typer.Option(None, "--allow-private", help="Allow loopback and private addresses."),
     offline: bool = typer.Option(False, "--offline", help="Never fetch a model."),
@@ -74,6 +78,7 @@ def extract(
         "model": model, "device": device, "threads": threads, "draft": draft, "temperature": temperature,
         "seed": seed, "attempts": attempts, "max_tokens": max_tokens, "budget": budget,
         "schema_mode": schema_mode, "timeout": timeout, "allow_private": allow_private,
+        "render": render, "keep_hidden": keep_hidden,
     }  # fmt: skip
     settings = load_settings().model_copy(update={key: value for key, value in flags.items() if value is not None})
     loaded = load_schema(schema)
@@ -96,6 +101,7 @@ def extract(
 
 @contextmanager
 def _client(settings: Settings, offline: bool, progress: Any) -> Iterator[Client]:
+    from fetchly.crawler.http import USER_AGENT
     from fetchly.sdk import Client
 
     with Client(
@@ -105,6 +111,10 @@ def _client(settings: Settings, offline: bool, progress: Any) -> Iterator[Client
         draft=draft_sources(settings.draft),
         timeout=settings.timeout,
         allow_private=settings.allow_private,
+        render=settings.render,
+        browser_path=settings.browser_path,
+        user_agent=settings.user_agent or USER_AGENT,
+        keep_hidden=settings.keep_hidden,
         offline=offline,
         progress=progress,
         schema_mode=settings.schema_mode,
@@ -152,6 +162,9 @@ def _with_evidence(target: str, result: Result[Any]) -> dict[str, Any]:
     return {
         "target": target,
         "url": result.url,
+        "status": result.status,
+        "redirects": list(result.redirects),
+        "rendered": result.rendered,
         "record": result.value,
         "evidence": {
             pointer: {key: value for key, value in asdict(place).items() if value is not None}
@@ -159,6 +172,7 @@ def _with_evidence(target: str, result: Result[Any]) -> dict[str, Any]:
         },
         "warnings": list(result.warnings),
         "attempt": result.attempt,
+        "identity": result.identity,
     }
 
 
@@ -181,8 +195,10 @@ def _stats_rows(outcomes: list[_Outcome]) -> list[dict[str, Any]]:
     for outcome in outcomes:
         row: dict[str, Any] = {"target": outcome.target}
         if outcome.result is not None:
-            row.update(outcome.result.stats.as_dict())
-            row["attempt"] = outcome.result.attempt
+            result = outcome.result
+            row.update(status=result.status, redirects=list(result.redirects), rendered=result.rendered)
+            row.update(result.stats.as_dict())
+            row["attempt"] = result.attempt
         if outcome.error is not None:
             row["error"] = outcome.error.line()
         rows.append(row)

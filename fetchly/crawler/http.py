@@ -1,20 +1,22 @@
-"""A URL in, the Page out: one GET with its redirects, every hop checked, time and size bounded."""
+"""A URL in, the Page out: one GET with its redirects, of the server and of the page, every hop checked, time and size
+bounded."""
 
 from __future__ import annotations
 
 import ssl
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from datetime import UTC, datetime
-from email.utils import parsedate_to_datetime
 from types import TracebackType
 
 import httpcore2
 import httpx2
 
+from fetchly.crawler.answers import content_type_of, status_error
 from fetchly.crawler.inflate import ACCEPT_ENCODING, BrokenEncoding, UnknownEncoding, inflated
+from fetchly.crawler.refresh import refresh_of
+from fetchly.crawler.source import MAX_BYTES
 from fetchly.crawler.urls import endpoint_of, join_url, parse_url
 from fetchly.crawler.wire import Clock, DeadlineExceeded, GatedTransport
 from fetchly.egress import EgressGate
@@ -23,7 +25,6 @@ from fetchly.goods import Page
 
 USER_AGENT = "Mozilla/5.0 (compatible; fetchly)"
 REDIRECTS = frozenset((301, 302, 303, 307, 308))
-RETRYABLE = frozenset((408, 425, 429, 500, 502, 503, 504))
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +34,7 @@ class FetchPolicy:
 
     allow_private: bool = False
     timeout_s: float = 30.0
-    max_bytes: int = 10_000_000
+    max_bytes: int = MAX_BYTES
     max_redirects: int = 10
     user_agent: str = USER_AGENT
 
@@ -45,18 +46,6 @@ class FetchPolicy:
             raise ConfigurationError("max_redirects must not be negative", where="max_redirects")
         if not self.user_agent.isascii() or not self.user_agent.isprintable() or not self.user_agent.strip():
             raise ConfigurationError("user_agent must be printable ASCII", where="user_agent")
-
-
-class StatusError(FetchError):
-    """The server answered with an error status. `retry_after_s` is the wait it asks for, None where it does not."""
-
-    code = "HTTP_STATUS"
-
-    def __init__(
-        self, message: str, *, url: str, status: int, retry_after_s: float | None = None, hint: str | None = None
-    ) -> None:
-        super().__init__(message, url=url, status=status, hint=hint, retryable=status in RETRYABLE)
-        self.retry_after_s = retry_after_s
 
 
 class HttpFetcher:
@@ -85,7 +74,8 @@ class HttpFetcher:
         self._transport.close()
 
     def fetch(self, url: str, *, timeout_s: float | None = None) -> Page:
-        """Get one page. `timeout_s` replaces the policy's for this fetch.
+        """Get one page. `timeout_s` replaces the policy's for this fetch. A page that leads on by itself within a few
+        seconds (`meta refresh`) is a redirect like another; its seconds are not waited for.
 
         Raises PolicyRefused (nothing was sent there), StatusError for 4xx and 5xx, and FetchError otherwise.
         """
@@ -100,14 +90,22 @@ class HttpFetcher:
             with _worded(str(current), limit):
                 response = self._transport.handle_request(self._request(current, cookies))
                 try:
-                    location = response.headers.get("location") if response.status_code in REDIRECTS else None
-                    if location is None:
-                        return self._page(url, current, response, tuple(passed))
+                    page = None
+                    if response.status_code not in REDIRECTS or "location" not in response.headers:
+                        page = self._page(url, current, response, tuple(passed))
                     cookies.extract_cookies(response)
                 finally:
                     response.close()
+            if page is None:
+                target = join_url(current, _raw_header(response, "location"))
+            else:
+                led = _refreshed(page, current, passed)
+                if led is None:
+                    return page
+                target = led
             passed.append(str(current))
-            current = self._next(current, _raw_header(response, "location"), passed)
+            self._check_way(target, passed)
+            current = target
 
     def _request(self, url: httpx2.URL, cookies: httpx2.Cookies) -> httpx2.Request:
         request = httpx2.Request(
@@ -122,8 +120,7 @@ class HttpFetcher:
         cookies.set_cookie_header(request)
         return request
 
-    def _next(self, current: httpx2.URL, location: str, passed: list[str]) -> httpx2.URL:
-        target = join_url(current, location)
+    def _check_way(self, target: httpx2.URL, passed: list[str]) -> None:
         # A site may send a visitor back to the same address once, to see its cookie; not twice.
         if passed.count(str(target)) > 1:
             raise FetchError(
@@ -135,13 +132,12 @@ class HttpFetcher:
                 url=passed[0],
                 code="TOO_MANY_REDIRECTS",
             )
-        return target
 
     def _page(self, requested: str, url: httpx2.URL, response: httpx2.Response, passed: tuple[str, ...]) -> Page:
         status = response.status_code
         if not 200 <= status < 300:
-            raise _status_error(str(url), response)
-        content_type = _content_type(response.headers.get_list("content-type"))
+            raise status_error(str(url), status, response.reason_phrase, response.headers.get("retry-after"), passed)
+        content_type = content_type_of(response.headers.get_list("content-type"))
         return Page(
             requested=requested,
             url=str(url),
@@ -167,28 +163,29 @@ class HttpFetcher:
         return bytes(body)
 
 
-@dataclass(frozen=True, slots=True)
-class ContentType:
-    """A Content-Type header taken apart, lower-case; None where nothing was said."""
+def _refreshed(page: Page, current: httpx2.URL, passed: list[str]) -> httpx2.URL | None:
+    """Where a page itself leads at once or after a few seconds, None where it is there to be read.
 
-    media_type: str | None
-    charset: str | None
-
-
-def _content_type(values: list[str]) -> ContentType:
-    """The last header counts, as in the Fetch standard ("extract a MIME type")."""
-    for value in reversed(values):
-        media_type, _, rest = value.partition(";")
-        media_type = media_type.strip().lower()
-        if media_type.count("/") != 1:
-            continue
-        charset = None
-        for parameter in rest.split(";"):
-            name, _, text = parameter.partition("=")
-            if name.strip().lower() == "charset" and charset is None:
-                charset = text.strip().strip("\"'").strip().lower() or None
-        return ContentType(media_type, charset)
-    return ContentType(None, None)
+    Not followed, as a browser would not or as there is nothing new to see: what is no http(s) URL, a place in the same
+    page, and, after a delay, an address that was passed before (a page that keeps itself fresh).
+    """
+    if page.media_type not in (None, "text/html", "application/xhtml+xml"):
+        return None
+    refresh = refresh_of(page.body, dict(page.headers).get("refresh"))
+    if refresh is None:
+        return None
+    here = current.copy_with(fragment=None)
+    base = here
+    if refresh.base is not None:
+        with suppress(FetchError):
+            base = join_url(here, refresh.base)
+    try:
+        target = join_url(base, refresh.target)
+    except FetchError:
+        return None
+    seen = {str(httpx2.URL(url).copy_with(fragment=None)) for url in passed} | {str(here)}
+    new = str(target.copy_with(fragment=None)) not in seen
+    return target if new or (refresh.delay_s == 0 and not target.fragment) else None
 
 
 def _raw_header(response: httpx2.Response, wanted: str) -> str:
@@ -212,40 +209,6 @@ def _bounded(chunks: Iterator[bytes], limit: int, url: str) -> Iterator[bytes]:
 
 def _too_large(limit: int, url: str) -> FetchError:
     return FetchError(f"the page is larger than {limit:,} bytes", url=url, code="BODY_TOO_LARGE")
-
-
-def _status_error(url: str, response: httpx2.Response) -> StatusError:
-    status = response.status_code
-    hint = {401: "the page needs a login", 403: "the site refuses this client", 404: "check the address"}.get(status)
-    wait = retry_after(response.headers.get("retry-after"), datetime.now(UTC))
-    if wait is not None:
-        hint = f"the server asks to wait {wait:.0f} s before the next try"
-    elif status in RETRYABLE:
-        hint = "try again later"
-    phrase = response.reason_phrase
-    return StatusError(
-        f"the server answered {status}{' ' + phrase if phrase else ''}",
-        url=url,
-        status=status,
-        retry_after_s=wait,
-        hint=hint,
-    )
-
-
-def retry_after(value: str | None, now: datetime) -> float | None:
-    """Seconds to wait (RFC 9110, 10.2.3: a number or a date), 0 for a moment that has passed, None if unreadable."""
-    if value is None:
-        return None
-    value = value.strip()
-    if value.isascii() and value.isdigit():
-        return float(value) if len(value) < 10 else None
-    try:
-        moment = parsedate_to_datetime(value)
-    except (TypeError, ValueError, IndexError, OverflowError):
-        return None
-    if moment.tzinfo is None:
-        moment = moment.replace(tzinfo=UTC)
-    return max(0.0, (moment - now).total_seconds())
 
 
 @contextmanager

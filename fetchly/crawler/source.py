@@ -13,7 +13,7 @@ from urllib.request import url2pathname
 from fetchly.errors import FetchError, PolicyRefused
 from fetchly.goods import Page
 
-MAX_BYTES = 10_000_000
+MAX_BYTES = 32 * 1024**2
 
 # Two letters at least: `C:\page.html` is a path.
 _SCHEME = re.compile(r"([a-zA-Z][a-zA-Z0-9+.-]+):")

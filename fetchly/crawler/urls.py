@@ -35,16 +35,18 @@ def parse_url(text: str) -> httpx2.URL:
     try:
         url = httpx2.URL(text)
         has_port = url.port is not None
-    except httpx2.InvalidURL as error:
+        host = url.host
+        has_at = "@" in urlsplit(text).netloc
+    except (httpx2.InvalidURL, ValueError) as error:  # ValueError: a lone surrogate, `xn--` that is no IDNA, `[`
         raise FetchError(f"this URL cannot be read: {error}", url=text, code="BAD_URL") from error
-    if url.userinfo or "@" in urlsplit(text).netloc:
+    if url.userinfo or has_at:
         raise PolicyRefused(
             "user names and passwords in URLs are not sent",
             url=str(url.copy_with(userinfo=b"")),
             code="USERINFO_REFUSED",
             hint="leave out the part before @",
         )
-    if not url.host or "%" in url.host or re.search(r"[^A-Za-z0-9._:-]", url.raw_host.decode("ascii")):
+    if not host or "%" in host or re.search(r"[^A-Za-z0-9._:-]", url.raw_host.decode("ascii")):
         raise FetchError("the URL has no valid host name", url=text, code="BAD_URL")
     if has_port and not 0 <= (url.port or 0) < 65536:
         raise FetchError(f"there is no port {url.port}", url=text, code="BAD_URL")
@@ -61,7 +63,7 @@ def join_url(base: httpx2.URL, location: str) -> httpx2.URL:
         raise FetchError("a redirect holds a backslash or a control character", url=str(base), code="BAD_URL")
     try:
         joined = base.join(location.replace(" ", "%20"))
-    except httpx2.InvalidURL as error:
+    except (httpx2.InvalidURL, ValueError) as error:
         raise FetchError(f"a redirect cannot be read: {error}", url=str(base), code="BAD_URL") from error
     if base.fragment and not joined.fragment:
         joined = joined.copy_with(fragment=base.fragment)

@@ -3,15 +3,21 @@
 from __future__ import annotations
 
 import re
-import unicodedata
 from dataclasses import dataclass
 
-from fetchly.document.clean import Sight, collapse, display_of, sight_of, text_length, visible
+from fetchly.document.boilerplate import Surroundings, is_breadcrumb
+from fetchly.document.clean import collapse, has_text, invisible_characters, text_length, visible
 from fetchly.document.definitions import Definitions
+from fetchly.document.disclosure import Disclosure, HiddenPart
 from fetchly.document.dom import Element
-from fetchly.document.drafts import Draft
+from fetchly.document.drafts import Draft, merge_trail
+from fetchly.document.images import alternative, caption, is_icon, picture_source
 from fetchly.document.links import LinkTable
-from fetchly.document.tables import Cell, Row, Table, span
+from fetchly.document.names import name_of, unwritten_date
+from fetchly.document.pairs import is_value, merge_pair
+from fetchly.document.runs import Run
+from fetchly.document.sight import Sight, display_of, sight_of
+from fetchly.document.tables import Cell, Row, Table, looks_like_header, span
 from fetchly.goods import BlockKind
 
 # fmt: off
@@ -28,7 +34,16 @@ _APART = frozenset((
 # fmt: on
 _HEADINGS = {f"h{level}": level for level in range(1, 7)}
 _PREFORMATTED = frozenset(("pre", "listing", "xmp", "plaintext"))
-_CONSENT = re.compile(r"(?:^|[\s_-])(?:cookie|consent|gdpr|onetrust)", re.IGNORECASE)
+
+
+@dataclass(frozen=True, slots=True)
+class Manner:
+    """How a page is walked. `fallbacks` reads noscript too; `link_marks` puts `[L3]` behind a link's shown text and
+    shows pictures with their ids; `keep_hidden` reads hidden text in its place."""
+
+    fallbacks: bool = False
+    link_marks: bool = False
+    keep_hidden: bool = False
 
 
 @dataclass(slots=True)
@@ -56,6 +71,7 @@ class _Context:
     numbering: _Numbering | None = None
     preformatted: bool = False
     boilerplate: bool = False
+    trail: bool = False  # breadcrumbs
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,30 +83,32 @@ class _Leave:
     block: bool
 
 
-class Walker:
-    """Reads a tree once. `fallbacks` reads noscript too; `link_marks` puts `[L3]` behind a link's shown text."""
+_HIDDEN_ENDS = object()  # on the walk's stack: a hidden element that is read ends
 
-    def __init__(self, links: LinkTable, *, fallbacks: bool = False, link_marks: bool = False) -> None:
+
+class Walker:
+    """Reads a tree once. `hidden` are the hidden parts that were passed by, `hidden_characters` the length of all
+    hidden text, read or not, and of invisible characters in what is shown."""
+
+    def __init__(self, links: LinkTable, disclosure: Disclosure, manner: Manner = Manner()) -> None:
         self.drafts: list[Draft] = []
+        self.hidden: list[HiddenPart] = []
         self.hidden_characters = 0
         self._links = links
-        self._fallbacks = fallbacks
-        self._link_marks = link_marks
-        self._pieces: list[str] = []
-        self._shown: list[str] = []
-        self._blank = True  # nothing but white space in the pieces
+        self._disclosure = disclosure
+        self._manner = manner
+        self._run = Run()
         self._contexts: list[_Context] = []
         self._tables: list[Table] = []
         self._rows: list[Row] = []
         self._definitions: list[Definitions] = []
-        self._link_text: list[str] | None = None
-        self._link_just_ended = False
-        self._images: list[Draft] = []
-        self._alternatives: set[str] = set()
-        self._stack: list[Element | str | _Leave] = []
+        self._pictures: set[str] = set()
+        self._within_hidden = 0  # hidden elements around the current one, of which the outermost is counted
+        self._stack: list[Element | str | _Leave | object] = []
 
     def walk(self, body: Element) -> None:
         """Append the drafts of a subtree to `drafts`."""
+        self._surroundings = Surroundings(body)
         self._contexts = [_Context(body)]
         stack = self._stack = [body]
         while stack:
@@ -99,6 +117,8 @@ class Walker:
                 self._text(node)
             elif isinstance(node, Element):
                 self._enter(node)
+            elif not isinstance(node, _Leave):
+                self._within_hidden -= 1
             elif node.block:
                 self._leave_block(node)
             else:
@@ -111,23 +131,58 @@ class Walker:
         tag = element.tag
         sight = sight_of(element)
         if tag in _APART:
-            self._space()
-        if sight is Sight.HIDDEN:
-            self.hidden_characters += text_length(element)
+            self._run.space()
+        if sight is Sight.HIDDEN and not self._reads_hidden(element):
+            return
+        if tag == "template" and element.attributes:
+            segment = self._disclosure.streamed(element)
+            self._stack.extend(reversed(segment.children) if segment else ())
         elif tag == "br" or tag == "hr":
             self._flush()
         elif tag == "img":
             self._image(element)
-        elif sight is Sight.SHOWN or (sight is Sight.FALLBACK and self._fallbacks):
-            display = display_of(element)
-            block = tag in _BLOCKS if display is None else (display != "inline" or tag in ("td", "th", "tr", "li"))
-            if block:
-                self._enter_block(element)
-            elif tag == "a":
-                self._enter_link(element)
-            elif tag in ("button", "label"):
-                self._stack.append(_Leave(element, len(self.drafts), block=False))
-            self._stack.extend(reversed(element.children))
+        elif sight is Sight.DROPPED or (sight is Sight.FALLBACK and not self._manner.fallbacks):
+            name = element.get("aria-label") if element.get("role") == "img" else ""
+            if name:
+                self._run.add(f" {name} ")
+        elif tag == "math" and element.get("alttext"):
+            self._run.add(element.get("alttext"))
+        else:
+            self._enter_shown(element)
+
+    def _reads_hidden(self, element: Element) -> bool:
+        if self._disclosure.awaits(element):
+            return False  # it was read where it belongs
+        if not self._contexts[-1].boilerplate and self._disclosure.opens(element):
+            return True
+        if not self._within_hidden:
+            length = text_length(element)
+            self.hidden_characters += length
+            self.hidden.append(HiddenPart(element, length))
+        if self._manner.keep_hidden:
+            self._within_hidden += 1
+            self._stack.append(_HIDDEN_ENDS)
+        return self._manner.keep_hidden
+
+    def _enter_shown(self, element: Element) -> None:
+        tag = element.tag
+        display = display_of(element)
+        if tag in _BLOCKS if display is None else (display != "inline" or tag in ("td", "th", "tr", "li")):
+            self._enter_block(element)
+        elif tag == "a":
+            self._run.begin_link()
+            self._stack.append(_Leave(element, len(self.drafts), block=False))
+        elif tag in ("button", "label", "time", "abbr"):
+            self._stack.append(_Leave(element, len(self._run.pieces), block=False))
+        elif element.attributes:
+            if tag == "span" and "class" in element.attributes:
+                self._run.begin_span()
+                self._stack.append(_Leave(element, 0, block=False))
+            if is_value(element):
+                self._run.label_ends()
+            if element.get("role") == "img" and element.get("aria-label") and not has_text(element):
+                self._run.add(f" {element.get('aria-label')} ")
+        self._stack.extend(reversed(element.children))
 
     def _enter_block(self, element: Element) -> None:
         self._flush()
@@ -148,12 +203,13 @@ class Walker:
         self._contexts.append(
             _Context(
                 owner=element,
-                level=_HEADINGS.get(tag, outer.level),
+                level=_heading_level(element) or outer.level,
                 depth=depth,
                 item=item,
                 numbering=numbering,
                 preformatted=outer.preformatted or tag in _PREFORMATTED,
-                boilerplate=outer.boilerplate or _is_boilerplate(element),
+                boilerplate=outer.boilerplate or self._surroundings.begin_at(element),
+                trail=outer.trail or is_breadcrumb(element),
             )
         )
         self._stack.append(_Leave(element, len(self.drafts), block=True))
@@ -161,14 +217,15 @@ class Walker:
     def _leave_block(self, leave: _Leave) -> None:
         self._flush()
         element, tag = leave.element, leave.element.tag
-        boilerplate = self._contexts.pop().boilerplate
+        context = self._contexts.pop()
         if tag in ("td", "th") and self._rows:
             spans = span(element, "colspan"), span(element, "rowspan")
-            self._rows[-1].cells.append(Cell(leave.start, len(self.drafts), tag == "th", *spans))
+            cell = Cell(leave.start, len(self.drafts), tag == "th", looks_like_header(element), *spans)
+            self._rows[-1].cells.append(cell)
         elif tag == "tr":
             row = self._rows.pop()
             if self._tables:
-                self._tables[-1].finish(row, self.drafts, boilerplate=boilerplate)
+                self._tables[-1].finish(row, self.drafts, boilerplate=context.boilerplate)
         elif tag in ("thead", "tbody", "tfoot"):
             if self._tables:
                 self._tables[-1].end_section()
@@ -180,35 +237,40 @@ class Walker:
             self._definitions[-1].end_term(self.drafts, leave.start)
         elif self._definitions and tag == "dd":
             self._definitions[-1].end_description(element, self.drafts, leave.start)
+        elif len(self.drafts) == leave.start + 2 and not context.preformatted:
+            merge_pair(element, self.drafts, leave.start)
+        if context.trail and not self._contexts[-1].trail:
+            merge_trail(element, self.drafts, leave.start)
 
     # ---- inline
 
-    def _enter_link(self, element: Element) -> None:
-        if self._link_just_ended:
-            self._space()  # two links side by side are two things
-        self._link_text = []
-        self._stack.append(_Leave(element, len(self.drafts), block=False))
-
     def _leave_inline(self, leave: _Leave) -> None:
-        if leave.element.tag != "a":
-            self._space()
+        element = leave.element
+        if element.tag == "span":
+            self._run.end_span()
+        elif element.tag in ("time", "abbr"):
+            date = unwritten_date(element, collapse("".join(self._run.pieces[leave.start :])))
+            if date:
+                self._run.add(f" {date}")
+        elif element.tag != "a":
+            self._run.space()
+        else:
+            self._leave_link(leave)
+
+    def _leave_link(self, leave: _Leave) -> None:
+        element = leave.element
+        text = self._run.end_link()
+        href = element.get("href")
+        identifier = self._links.add(href, text or name_of(element), element) if href else None
+        if identifier is None or not self._manner.link_marks:
             return
-        text = collapse("".join(self._link_text or ()))
-        self._link_text = None
-        self._link_just_ended = True
-        identifier = self._links.add(leave.element.get("href"), text) if leave.element.get("href") else None
-        if identifier is None or not self._link_marks:
-            return
-        if not self._blank:
-            self._shown.append(f" [{identifier}]")
+        nothing = self._run.blank and len(self.drafts) == leave.start
+        if not text and name_of(element) and nothing:
+            self._run.add(name_of(element))
+        if not self._run.blank:
+            self._run.mark(f"[{identifier}]")
         elif len(self.drafts) > leave.start:
             self.drafts[-1].shown += f" [{identifier}]"
-
-    def _space(self) -> None:
-        self._pieces.append(" ")
-        self._shown.append(" ")
-        if self._link_text is not None:
-            self._link_text.append(" ")
 
     def _text(self, text: str) -> None:
         if self._contexts[-1].preformatted and ("\n" in text):
@@ -216,53 +278,49 @@ class Walker:
                 if position:
                     self._flush()
                 if line:
-                    self._append(line)
+                    self._run.add(line)
         else:
-            self._append(text)
-
-    def _append(self, text: str) -> None:
-        if not text.isspace():
-            self._blank = False
-        self._link_just_ended = False
-        if self._pieces and self._pieces[-1].endswith(":") and _starts_value(self._pieces[-1], text):
-            self._space()  # `<b>Label:</b><span>value</span>`: the space is in the style sheet
-        self._pieces.append(text)
-        self._shown.append(text)
-        if self._link_text is not None:
-            self._link_text.append(text)
+            self._run.add(text)
 
     def _image(self, element: Element) -> None:
-        text = collapse(element.get("alt"))
-        key = text.casefold()
-        if self._link_text is not None and text:
-            self._link_text.append(f" {text} ")
-        if not text or key in self._alternatives:
+        """A picture is its words (once), and with marks its id; without words its file's name where it is content."""
+        text = alternative(element)
+        source = picture_source(element)
+        if not text and is_icon(element, source):
+            return
+        identifier = self._links.add_image(source, text, element) if source else None
+        if self._run.link is not None:
+            self._run.alternatives.append(text)
+        mark = f" [{identifier}]" if self._manner.link_marks and identifier else ""
+        if not text and mark:
+            text = caption(source)
+        key = identifier if mark and identifier else text.casefold()
+        if not text or key in self._pictures:
             return  # decoration, or the same picture again
-        self._alternatives.add(key)
-        context = self._contexts[-1]
-        draft = Draft("image", element, text, text, boilerplate=context.boilerplate)
-        # In the middle of a sentence a picture waits until the sentence is over.
-        (self.drafts if self._blank else self._images).append(draft)
+        self._pictures.add(key)
+        draft = Draft("image", element, text, f"{text}{mark}", boilerplate=self._contexts[-1].boilerplate)
+        draft.linked = len(text) if self._run.link is not None else 0
+        (self.drafts if self._run.blank else self._run.images).append(draft)
 
     # ---- drafts
 
     def _flush(self) -> None:
         """End the current run of text: a block boundary or a line break."""
-        if self._pieces and not self._blank:
-            raw, raw_shown = "".join(self._pieces), "".join(self._shown)
-            text = collapse(raw)
+        linked = self._run.linked
+        run = self._run.take()
+        if run is not None:
+            text = collapse(run[0])
+            self.hidden_characters += invisible_characters(run[0])
             if text:
-                self._add(text, raw_shown)
-        self._pieces, self._shown, self._blank = [], [], True
-        self._link_just_ended = False
-        if self._link_text is not None:
-            self._link_text.append(" ")
-        if self._images:
+                self._add(text, run[1], linked)
+        if self._run.images:
             last = self.drafts[-1].text.casefold() if self.drafts else ""
-            self.drafts += [image for image in self._images if image.text.casefold() != last]
-            self._images = []
+            self.drafts += [
+                image for image in self._run.images if self._manner.link_marks or image.text.casefold() != last
+            ]
+            self._run.images = []
 
-    def _add(self, text: str, raw_shown: str) -> None:
+    def _add(self, text: str, raw_shown: str, linked: int) -> None:
         context = self._contexts[-1]
         kind: BlockKind = "paragraph"
         marker = ""
@@ -275,16 +333,17 @@ class Walker:
         elif context.item is not None and context.item.marker:
             kind, marker, context.item.marker = "list_item", context.item.marker, ""
         self.drafts.append(
-            Draft(kind, context.owner, text, shown, context.level, context.depth, marker, context.boilerplate)
+            Draft(kind, context.owner, text, shown, context.level, context.depth, marker, context.boilerplate, linked)
         )
 
 
-def _starts_value(label: str, text: str) -> bool:
-    """Whether `text` after a colon is a value: not the minutes of a time, not the rest of a URL."""
-    first = text[:1]
-    if first.isdigit():
-        return len(label) > 1 and not label[-2].isdigit()
-    return len(label) > 1 and (first.isalpha() or unicodedata.category(first or " ") == "Sc")
+def _heading_level(element: Element) -> int:
+    """1 to 6, 0 for what is no heading."""
+    if element.tag in _HEADINGS:
+        return _HEADINGS[element.tag]
+    if element.get("role") != "heading":
+        return 0
+    return max(1, min(6, _number(element.get("aria-level"), 2)))
 
 
 def _number(written: str, otherwise: int) -> int:
@@ -298,20 +357,3 @@ def _marker(element: Element, numbering: _Numbering | None) -> str:
     number = _number(element.get("value"), numbering.next)
     numbering.next = number + 1
     return f"{number}. "
-
-
-def _is_boilerplate(element: Element) -> bool:
-    """Navigation, the page's footer, a consent banner: kept, but of kind `other`, the first to go in a small budget."""
-    tag = element.tag
-    if tag == "nav" or element.get("role") in ("navigation", "contentinfo"):
-        return True
-    if tag == "footer":
-        parent = element.parent
-        while parent is not None:
-            if parent.tag in ("article", "main", "section", "blockquote"):
-                return False
-            parent = parent.parent
-        return True
-    if tag in ("div", "section", "aside", "dialog", "form") and element.attributes:
-        return _CONSENT.search(f"{element.get('id')} {element.get('class')}") is not None
-    return False

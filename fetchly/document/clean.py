@@ -1,9 +1,8 @@
-"""An element or raw text in; out goes what a reader does not see: dropped and hidden elements, invisible characters."""
+"""Raw text in; text in one line, without characters that nobody sees, out. And the elements that hold no text."""
 
 from __future__ import annotations
 
 import re
-from enum import Enum, auto
 
 from fetchly.document.dom import Element
 
@@ -17,66 +16,62 @@ DROPPED = frozenset((
 ))
 # fmt: on
 
-_HIDING_STYLE = re.compile(r"(?:^|[;\s])(?:display\s*:\s*none|visibility\s*:\s*(?:hidden|collapse))", re.IGNORECASE)
-_DISPLAY = re.compile(r"(?:^|[;\s])display\s*:\s*(block|flex|grid|list-item|table|inline)(?![\w-])", re.IGNORECASE)
-
 # Characters without a width that no reader sees but a model and a comparison do: soft hyphen, zero-width space and
 # marks, direction controls, tags, and control characters. The joiners U+200C and U+200D are part of spelling.
 _REMOVED = re.compile(
-    "[\x00-\x08\x0e-\x1b\x7f-\x84\x86-\x9f\xad\u061c\u180e\u200b\u200e\u200f\u202a-\u202e\u2060-\u2064\u2066-\u206f"
+    "[\x00-\x08\x0e-\x1b\x7f-\x84\x86-\x9f\xad\u034f\u061c\u180e\u200b\u200e\u200f\u202a-\u202e\u2060-\u206f"
     "\ufeff\ufff9-\ufffb\U000e0000-\U000e007f]"
 )
-
-
-class Sight(Enum):
-    """Whether an element is read: shown, not text at all, hidden from the reader, or a fall-back without scripts."""
-
-    SHOWN = auto()
-    DROPPED = auto()
-    HIDDEN = auto()
-    FALLBACK = auto()
-
-
-def sight_of(element: Element) -> Sight:
-    """What a reader sees of an element.
-
-    Hidden: the attribute `hidden` (unless `until-found`), inline `display: none` or `visibility: hidden`, a closed
-    dialog. `aria-hidden` hides from screen readers only, so it is shown. On html and body these are the trick of a
-    page that reveals itself by script, and do not count.
-    """
-    tag = element.tag
-    if tag in DROPPED:
-        return Sight.DROPPED
-    if tag == "noscript":
-        return Sight.FALLBACK
-    attributes = element.attributes
-    if tag == "dialog" and "open" not in attributes:
-        return Sight.HIDDEN
-    if not attributes or tag in ("html", "body"):
-        return Sight.SHOWN
-    if "hidden" in attributes and attributes["hidden"].lower() != "until-found":
-        return Sight.HIDDEN
-    style = attributes.get("style")
-    return Sight.HIDDEN if style and _HIDING_STYLE.search(style) else Sight.SHOWN
-
-
-def display_of(element: Element) -> str | None:
-    """The inline style's display (`block`, `inline`, ...), None where it says nothing that matters here."""
-    style = element.attributes.get("style")
-    if not style or "display" not in style.lower():
-        return None
-    found = _DISPLAY.search(style)
-    return found[1].lower() if found else None
+# Private use: the pictures of icon fonts, which mean nothing without the font.
+_ICONS = re.compile("[\ue000-\uf8ff\U000f0000-\U000ffffd\U00100000-\U0010fffd]")
+# Not the pieces of a phone number, a date or a range.
+_GROUPED = re.compile(r"(?<![\d.,/+()-])\d{1,3}(?:[\xa0\u202f\u2009]\d{3})+(?![\d/)-])")
+_GROUPING = re.compile(r"[\xa0\u202f\u2009]")
+_KEPT = "\ue000"  # an icon, so none is left: stands in for the no-break space while white space is folded
 
 
 def visible(text: str) -> str:
-    """The text without characters that have no width and no meaning; white space untouched."""
-    return text if text.isascii() and text.isprintable() else _REMOVED.sub("", text)
+    """The text without characters that have no width or no meaning; white space untouched."""
+    if text.isascii() and text.isprintable():
+        return text
+    return _ICONS.sub(" ", _REMOVED.sub("", text))
 
 
 def collapse(text: str) -> str:
-    """One line: invisible characters out, every run of white space (no-break spaces too) one space."""
-    return " ".join(visible(text).split())
+    """One line: invisible characters out, every run of white space one space.
+
+    The no-break space that groups the digits of a number (`1 299,00`) stays one: it says that the number goes on.
+    """
+    seen = visible(text)
+    if "\xa0" in seen or "\u202f" in seen or "\u2009" in seen:
+        kept = _GROUPED.sub(lambda number: _GROUPING.sub(_KEPT, number[0]), seen)
+        return " ".join(kept.split()).replace(_KEPT, "\xa0")
+    return " ".join(seen.split())
+
+
+def invisible_characters(text: str) -> int:
+    """How many characters without a width stand in a text, soft hyphens not counted: those help to set it."""
+    if text.isascii() and text.isprintable():
+        return 0
+    return sum(map(len, _REMOVED.findall(text.replace("\xad", ""))))
+
+
+MAX_LOOK = 500  # nodes
+
+
+def has_text(element: Element) -> bool:
+    """Whether any text stands among the first MAX_LOOK nodes of a subtree."""
+    stack: list[Element | str] = [element]
+    for _ in range(MAX_LOOK):
+        if not stack:
+            return False
+        node = stack.pop()
+        if isinstance(node, str):
+            if collapse(node):
+                return True
+        elif node.tag not in DROPPED:
+            stack.extend(reversed(node.children))
+    return False
 
 
 def text_length(element: Element) -> int:

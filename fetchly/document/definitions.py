@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from fetchly.document.dom import Element
-from fetchly.document.drafts import Draft, joined_shown, joined_text, labelled, mergeable
+from fetchly.document.drafts import Draft, joined_shown, joined_text, labelled, linked_in, mergeable
 
 MAX_LABEL = 120
 MAX_VALUE = 500
@@ -25,9 +25,11 @@ class Definitions:
             self._label = None
             return
         label = Draft("pair", term[0].owner, joined_text(term), joined_shown(term), boilerplate=term[0].boilerplate)
+        label.linked = linked_in(term)
         if self._label is not None and not self._used:
             label.text = f"{self._label.text} {label.text}"
             label.shown = f"{self._label.shown}, {label.shown}"
+            label.linked += self._label.linked
         self._label, self._used = label, False
         del drafts[start:]
 
@@ -41,7 +43,8 @@ class Definitions:
             return
         text = joined_text(value) if self._used else f"{label.text} {joined_text(value)}"
         shown = labelled(label.shown, joined_shown(value))
-        drafts[start:] = [Draft("pair", element, text, shown, boilerplate=value[0].boilerplate)]
+        linked = linked_in(value) + (0 if self._used else label.linked)
+        drafts[start:] = [Draft("pair", element, text, shown, boilerplate=value[0].boilerplate, linked=linked)]
         self._used = True
 
     def end(self, drafts: list[Draft]) -> None:

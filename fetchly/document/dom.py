@@ -1,7 +1,8 @@
 """HTML text in, a tree of plain Python elements out. The only importer of selectolax (its Lexbor parser).
 
 The tree is copied out of the parser at once: what reads it needs no C object, no lock and no recursion. Lexbor takes
-quadratic time on some hostile input, so the mark-up is judged by a linear scan before it is parsed.
+quadratic time on some hostile input: a linear scan refuses what is sure to cost minutes. It cannot see all of it (a tag
+of a million attributes takes hours), and the parser may crash: worker.py bounds both.
 """
 
 from __future__ import annotations
@@ -9,12 +10,11 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, field
 
-from selectolax.lexbor import LexborDocumentOptions, LexborHTMLParser, LexborNode
+from selectolax.lexbor import LexborDocumentOptions, LexborHTMLParser, LexborNode, SelectolaxError
 
-from fetchly.document.probe import is_suspicious, survives
 from fetchly.errors import DocumentError
 
-MAX_NODES = 1_000_000
+MAX_NODES = 2_000_000  # 20 MB of ordinary mark-up are a million
 # Steps of the parser, about 4 ns each, that a deep tree costs: every block start tag looks through the open elements.
 MAX_DEPTH_COST = 500_000_000
 # Elements that unclosed formatting (`<font>` and kin) makes the parser repeat in every later paragraph.
@@ -115,10 +115,13 @@ def _step(element: Element) -> str:
 def parse(text: str, *, place: str) -> Dom:
     """Parse a page as browsers do (scripting off). `place` names it in errors.
 
-    Raises DocumentError (DOCUMENT_TOO_COMPLEX) for mark-up made to exhaust a parser.
+    Raises DocumentError (DOCUMENT_TOO_COMPLEX) for mark-up made to exhaust a parser, MemoryError.
     """
     _judge(text, place)
-    parser = LexborHTMLParser(text, options=LexborDocumentOptions.WO_EVENTS)
+    try:
+        parser = LexborHTMLParser(text, options=LexborDocumentOptions.WO_EVENTS)
+    except SelectolaxError as error:  # what it makes of an allocation that failed
+        raise MemoryError(f"the parser gave up: {error}") from error
     top = parser.root
     if top is None:
         raise DocumentError("the page has no elements", where=place, code="DOCUMENT_EMPTY")
@@ -200,8 +203,6 @@ def _judge(text: str, place: str) -> None:
         raise _too_complex("its elements are nested too deeply", place)
     if repeated > MAX_REPEATED:
         raise _too_complex("too many formatting elements are left open", place)
-    if is_suspicious(text) and not survives(text):
-        raise _too_complex("a tag with thousands of attributes holds up the parser", place)
 
 
 def _too_complex(reason: str, place: str) -> DocumentError:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import unicodedata
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from fetchly.document.dom import Element
@@ -24,6 +25,7 @@ class Draft:
     depth: int = -1
     marker: str = ""
     boilerplate: bool = False
+    linked: int = 0  # characters of the text that links hold
 
 
 def line_of(draft: Draft) -> str:
@@ -32,11 +34,54 @@ def line_of(draft: Draft) -> str:
         return f"{'#' * draft.level} {draft.shown}"
     if draft.kind == "image":
         return f"[image] {draft.shown}"
-    if draft.kind == "list_item":
+    if draft.kind == "list_item" or (draft.kind == "pair" and draft.marker):
         return f"{'  ' * max(draft.depth, 0)}{draft.marker}{draft.shown}"
     if draft.kind == "paragraph" and draft.depth >= 0:
         return f"{'  ' * (draft.depth + 1)}{draft.shown}"
     return draft.shown
+
+
+MAX_TRAIL = 300  # characters
+MAX_TRAIL_DRAFTS = 24
+
+_STARS = frozenset("★☆⭐✭✮✩✪✰")
+
+
+def tidied(drafts: Iterable[Draft]) -> list[Draft]:
+    """The drafts without decoration (lines of nothing but signs: `›`, `|`, `* * *`; stars and currency signs may be
+    values) and without words that stand twice in a row (pages write some for screens and for phones)."""
+    kept: list[Draft] = []
+    for draft in drafts:
+        if draft.kind in ("paragraph", "list_item", "heading") and not any(map(_says, draft.text)):
+            continue
+        last = kept[-1] if kept else None
+        if last is not None and last.kind == draft.kind and last.shown == draft.shown and _is_words(draft):
+            continue
+        kept.append(draft)
+    return kept
+
+
+def merge_trail(element: Element, drafts: list[Draft], start: int) -> None:
+    """Make one line of breadcrumbs (`drafts[start:]`): `Breadcrumb: Home > Kitchen > Teapots`."""
+    trail = [draft for draft in drafts[start:] if any(map(_says, draft.text)) and draft.kind != "image"]
+    if not trail or len(drafts) - start > MAX_TRAIL_DRAFTS or sum(len(draft.text) for draft in trail) > MAX_TRAIL:
+        return
+    if any(draft.kind not in ("paragraph", "list_item") for draft in trail):
+        return
+    shown = " > ".join(draft.shown.strip(" >/»›|") for draft in trail)
+    text, linked = joined_text(trail), linked_in(trail)
+    drafts[start:] = [
+        Draft("pair", element, text, f"Breadcrumb: {shown}", boilerplate=trail[0].boilerplate, linked=linked)
+    ]
+
+
+def _says(char: str) -> bool:
+    return char.isalnum() or char in _STARS or unicodedata.category(char) == "Sc"
+
+
+def _is_words(draft: Draft) -> bool:
+    """Whether a draft is no value that a page may well write twice: words without a digit, outside tables."""
+    return draft.kind in ("paragraph", "heading", "list_item", "image") and not any(map(str.isdigit, draft.text))
 
 
 def mergeable(drafts: Sequence[Draft], *, characters: int, count: int) -> bool:
@@ -49,6 +94,11 @@ def mergeable(drafts: Sequence[Draft], *, characters: int, count: int) -> bool:
 def joined_text(drafts: Sequence[Draft]) -> str:
     """The texts of several drafts in one line, a space between them as a reader would put it."""
     return " ".join(draft.text for draft in drafts)
+
+
+def linked_in(drafts: Iterable[Draft]) -> int:
+    """How many characters of several drafts links hold."""
+    return sum(draft.linked for draft in drafts)
 
 
 def joined_shown(drafts: Sequence[Draft]) -> str:

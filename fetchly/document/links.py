@@ -1,8 +1,9 @@
-"""Link targets as a page writes them in; absolute URLs with short ids out."""
+"""Addresses as a page writes them in; absolute URLs with short ids out: `L1`, `L2` for links, `I1`, `I2` for images."""
 
 from __future__ import annotations
 
 import re
+from dataclasses import dataclass
 from urllib.parse import urljoin
 
 from fetchly.document.clean import collapse
@@ -15,13 +16,20 @@ _CONTROLS = re.compile(r"[\t\r\n\0]")  # WHATWG: removed inside, spaces stripped
 MAX_URL = 4096
 
 
+@dataclass(slots=True)
+class _Entry:
+    id: str
+    text: str
+    element: Element
+
+
 class LinkTable:
-    """Numbers the links of a page in reading order; the same URL keeps its id and its first text."""
+    """Numbers the links and the images of a page in reading order; the same URL keeps its id and its first text."""
 
     def __init__(self, base: str | None) -> None:
         self._base = base
-        self._ids: dict[str, str] = {}
-        self._texts: dict[str, str] = {}
+        self._links: dict[str, _Entry] = {}
+        self._images: dict[str, _Entry] = {}
 
     def absolute(self, href: str) -> str | None:
         """The absolute URL of a link, or None where it leads nowhere (a script, a fragment of nothing, nonsense)."""
@@ -38,19 +46,30 @@ class LinkTable:
             return url if not href.startswith("#") else None  # standard input: no base to join with
         return url.replace(" ", "%20") if url.lower().startswith(_FOLLOWED) else None
 
-    def add(self, href: str, text: str) -> str | None:
-        """Register a link; its id (`L1`, `L2`, ...), or None where it leads nowhere."""
+    def add(self, href: str, text: str, element: Element) -> str | None:
+        """Register a link; its id, or None where it leads nowhere."""
+        return self._added(self._links, "L", href, text, element)
+
+    def add_image(self, source: str, text: str, element: Element) -> str | None:
+        """Register an image; its id, or None where its address is none."""
+        return self._added(self._images, "I", source, text, element)
+
+    def _added(self, table: dict[str, _Entry], letter: str, href: str, text: str, element: Element) -> str | None:
         url = self.absolute(href)
         if url is None:
             return None
-        identifier = self._ids.setdefault(url, f"L{len(self._ids) + 1}")
-        if text and not self._texts.get(url):
-            self._texts[url] = text
-        return identifier
+        entry = table.setdefault(url, _Entry(f"{letter}{len(table) + 1}", text, element))
+        if text and not entry.text:
+            entry.text = text
+        return entry.id
 
-    def links(self) -> tuple[Link, ...]:
-        """Every link, in the order of its id."""
-        return tuple(Link(id=name, text=self._texts.get(url, ""), url=url) for url, name in self._ids.items())
+    def links(self, dom: Dom) -> tuple[Link, ...]:
+        """Every link in the order of its id, then every image."""
+        return tuple(
+            Link(id=entry.id, text=entry.text, url=url, css_path=dom.css_path(entry.element))
+            for table in (self._links, self._images)
+            for url, entry in table.items()
+        )
 
 
 def base_url(dom: Dom, page_url: str | None) -> str | None:

@@ -2,39 +2,82 @@
 
 from __future__ import annotations
 
+import json
 import re
+from dataclasses import dataclass
 from typing import Literal
 
 from fetchly.errors import DocumentError
 from fetchly.goods import Page
 
+
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """A kind of document that is no page: its name with an article, and what its owner can do."""
+
+    name: str
+    hint: str = "name a web page instead"
+
+
+_PDF = Kind("a PDF", "take its text out first, and pipe that in: fetchly -")
+_JSON = Kind("JSON", "it is data already; name the web page that shows it")
+_OFFICE = Kind("an office document", "export it as HTML")
+_LIST = "name one of the pages that it lists"
 _MAGIC = (
-    (b"%PDF-", "a PDF"),
-    (b"\x89PNG\r\n", "a PNG image"),
-    (b"\xff\xd8\xff", "a JPEG image"),
-    (b"GIF87a", "a GIF image"),
-    (b"GIF89a", "a GIF image"),
-    (b"PK\x03\x04", "a ZIP archive or an office document"),
-    (b"\x1f\x8b", "gzip data"),
-    (b"\x28\xb5\x2f\xfd", "Zstandard data"),
-    (b"7z\xbc\xaf\x27\x1c", "a 7z archive"),
-    (b"Rar!\x1a\x07", "a RAR archive"),
-    (b"\xd0\xcf\x11\xe0", "an office document"),
-    (b"OggS", "an Ogg file"),
-    (b"ID3", "an MP3 file"),
-    (b"\x7fELF", "a program"),
-    (b"wOFF", "a font"),
-    (b"wOF2", "a font"),
+    (b"%PDF-", _PDF),
+    (b"{\\rtf", Kind("an RTF document", "export it as HTML")),
+    (b"\x89PNG\r\n", Kind("a PNG image")),
+    (b"\xff\xd8\xff", Kind("a JPEG image")),
+    (b"GIF87a", Kind("a GIF image")),
+    (b"GIF89a", Kind("a GIF image")),
+    (b"II*\0", Kind("a TIFF image")),
+    (b"MM\0*", Kind("a TIFF image")),
+    (b"\0\0\1\0", Kind("an icon")),
+    (b"\x1f\x8b", Kind("gzip data", "unpack it first: gunzip -c FILE | fetchly -")),
+    (b"\x28\xb5\x2f\xfd", Kind("Zstandard data", "unpack it first")),
+    (b"7z\xbc\xaf\x27\x1c", Kind("a 7z archive", "unpack it first")),
+    (b"Rar!\x1a\x07", Kind("a RAR archive", "unpack it first")),
+    (b"\xd0\xcf\x11\xe0", _OFFICE),
+    (b"OggS", Kind("an Ogg file")),
+    (b"ID3", Kind("an MP3 file")),
+    (b"\x7fELF", Kind("a program")),
+    (b"wOFF", Kind("a font")),
+    (b"wOF2", Kind("a font")),
 )
-_HTML_TYPES = frozenset(("text/html", "application/xhtml+xml"))
-# Types that say little: what the bytes look like decides.
-_VAGUE_TYPES = frozenset((None, "", "text/plain", "application/octet-stream", "binary/octet-stream", "text/xml"))
-_HTML_MARK = re.compile(rb"<(?:!doctype\s+html|html[\s>]|head[\s>]|body[\s>])", re.IGNORECASE)
-_ANY_TAG = re.compile(rb"</?[a-z][a-z0-9-]*[^<>]*>", re.IGNORECASE)
-_XML_ROOT = re.compile(rb"<(?!\?|!)([a-z_][\w:.-]*)", re.IGNORECASE)
-_FEEDS = {"rss": "an RSS feed", "feed": "an Atom feed", "rdf:rdf": "an RSS feed", "svg": "an SVG image"} | {
-    name: "a sitemap" for name in ("urlset", "sitemapindex")
+_ZIPPED = (
+    (b"mimetypeapplication/epub+zip", Kind("an EPUB book")),
+    (b"mimetypeapplication/vnd.oasis", _OFFICE),
+    (b"[Content_Types].xml", _OFFICE),
+)
+_ROOTS = {
+    "rss": Kind("an RSS feed", _LIST),
+    "rdf:rdf": Kind("an RSS feed", _LIST),
+    "feed": Kind("an Atom feed", _LIST),
+    "urlset": Kind("a sitemap", _LIST),
+    "sitemapindex": Kind("a sitemap", _LIST),
+    "svg": Kind("an SVG image"),
 }
+_HTML_TYPES = frozenset(("text/html", "application/xhtml+xml"))
+_TEXT_TYPES = frozenset(("text/plain", "text/markdown", "text/x-markdown"))
+# Types that say little: what the bytes look like decides.
+_VAGUE_TYPES = frozenset(
+    (
+        *(None, "", "*/*", "text/xml", "application/xml", "unknown/unknown", "application/unknown"),
+        *("application/octet-stream", "binary/octet-stream"),
+    )
+)
+_UNREADABLE_TEXTS = frozenset(
+    ("text/css", "text/csv", "text/javascript", "text/ecmascript", "text/calendar", "text/vcard", "text/event-stream")
+)
+# What may stand before the first element, and the marks of a whole page.
+_OPENING = rb"(?:\s|<!--(?:[^-]|-(?!->))*-->|<\?xml[^>]*>)*"
+_HTML_OPENS = re.compile(_OPENING + rb"<(?:!doctype\s+html|(?:html|head|body|title|meta)[\s/>])", re.IGNORECASE)
+_HTML_MARK = re.compile(rb"<(?:!doctype\s+html|(?:html|head|body)[\s>])", re.IGNORECASE)
+_ANY_TAG = re.compile(rb"</?[a-z][a-z0-9-]*[^<>]*>", re.IGNORECASE)
+_TAG_OPENS = re.compile(rb"<(?:!--|!doctype|\?xml|[a-z])", re.IGNORECASE)
+_XML_ROOT = re.compile(rb"<([a-z_][\w:.-]*)", re.IGNORECASE)
+_XML_OPENS = re.compile(rb"<(?:\?xml|(?:rss|feed|urlset|sitemapindex|rdf:rdf)[\s>])", re.IGNORECASE)
+_MHTML = re.compile(rb"(?:[\w-]+:[^\n]*\n(?:[ \t][^\n]*\n)*){0,20}?content-type:\s*multipart/related", re.IGNORECASE)
 _LOOK = 4096
 
 
@@ -43,63 +86,97 @@ def kind_of(page: Page) -> Literal["html", "text"]:
 
     Magic bytes count before the declared type, the declared type before the looks, and a name ending never.
     """
-    head = page.body[:_LOOK].lstrip(b"\xef\xbb\xbf \t\r\n\f")
     place = page.url or page.requested
     if not page.body.strip():
-        raise DocumentError(
-            "the page has no content", where=place, code="DOCUMENT_EMPTY", hint="the body of the answer is empty"
-        )
-    for magic, name in _MAGIC:
-        if head.startswith(magic):
-            raise _not_html(name, place)
-    if head.startswith(b"RIFF") or head[4:8] == b"ftyp":
-        raise _not_html("an image, a sound or a video", place)
-    looks_html = _HTML_MARK.search(head) is not None
+        raise _empty(page, place)
+    head = page.body[:_LOOK].lstrip(b"\xef\xbb\xbf \t\r\n\f")
+    kind = _magic(head) or _other_markup(head, page.media_type) or _data(page.body, head, page.media_type)
+    if kind is not None:
+        raise _not_html(kind, place)
     declared = page.media_type
-    if declared in _HTML_TYPES:
+    if declared in _HTML_TYPES or _HTML_OPENS.match(head):
         return "html"
-    if looks_html and not _xml_kind(head):
-        return "html"
-    named = _named(declared, head)
-    if named is not None:
-        raise _not_html(named, place)
-    if b"\0" in head and not _utf16(head):
-        raise _not_html("binary data", place)
-    if declared == "text/plain":
+    if declared in _TEXT_TYPES:
         return "text"
-    return "html" if _ANY_TAG.search(head) or _utf16(head) else "text"
+    if declared is not None and declared not in _VAGUE_TYPES:
+        readable = declared.startswith("text/") or _HTML_MARK.search(head) is not None
+        if declared in _UNREADABLE_TEXTS or not readable:
+            raise _not_html(Kind(_named(declared)), place)
+    if _utf16(head):
+        return "html"
+    if b"\0" in head:
+        raise _not_html(Kind("binary data"), place)
+    return "html" if _TAG_OPENS.match(head) or _ANY_TAG.search(head) else "text"
 
 
-def _named(declared: str | None, head: bytes) -> str | None:
-    """A kind of document that is no page, by its declared type or its looks; None for what can be read."""
-    if declared not in _VAGUE_TYPES:
-        assert declared is not None
-        if declared.endswith(("/json", "+json")):
-            return "JSON"
-        if declared.endswith(("/xml", "+xml")):
-            return _xml_kind(head) or "XML"
-        return None if declared.startswith("text/") and declared not in ("text/css", "text/csv") else declared
-    if declared == "text/plain":
+def _magic(head: bytes) -> Kind | None:
+    for magic, kind in _MAGIC:
+        if head.startswith(magic):
+            return kind
+    if head.startswith(b"PK\x03\x04"):
+        return next((kind for mark, kind in _ZIPPED if mark in head), Kind("a ZIP archive", "unpack it first"))
+    if (head.startswith(b"RIFF") and b"\0" in head[:12]) or head[4:8] == b"ftyp":
+        return Kind("an image, a sound or a video")
+    if _MHTML.match(head):
+        return Kind("an MHTML archive", "save the page as HTML, one file")
+    return None
+
+
+def _other_markup(head: bytes, declared: str | None) -> Kind | None:
+    """A feed, a map or a drawing, by its root element, and XML of no known kind."""
+    is_xml = declared is not None and declared.endswith(("/xml", "+xml")) and declared not in _HTML_TYPES
+    if not _XML_OPENS.match(head) and not is_xml:
         return None
-    if head.startswith((b"{", b"[{", b'["', b"[[")) and not _ANY_TAG.search(head[:200]):
-        return "JSON"
-    kind = _xml_kind(head)
-    return kind if kind is not None or not head.startswith(b"<?xml") else "XML"
-
-
-def _xml_kind(head: bytes) -> str | None:
-    """The feed, map or drawing that XML holds, by its root element."""
-    if not head.startswith((b"<?xml", b"<rss", b"<feed", b"<urlset", b"<sitemapindex", b"<svg", b"<rdf", b"<!")):
+    root = _XML_ROOT.search(re.sub(rb"<!--.*?-->", b"", head, flags=re.DOTALL))
+    name = root[1].decode("ascii", "replace").lower() if root else ""
+    if name in _ROOTS:
+        return _ROOTS[name]
+    if name == "html" or _HTML_MARK.search(head) or declared in _HTML_TYPES:
         return None
-    root = _XML_ROOT.search(head)
-    return _FEEDS.get(root[1].decode("ascii").lower()) if root else None
+    return Kind("XML") if is_xml or head.startswith(b"<?xml") else None
+
+
+def _data(body: bytes, head: bytes, declared: str | None) -> Kind | None:
+    """JSON, whatever it is called: the whole body can be read as an object or an array, or each of its lines can."""
+    says_json = declared is not None and declared.endswith(("/json", "+json"))
+    if declared in _TEXT_TYPES or not head.startswith((b"{", b"[")):
+        return _JSON if says_json and not _HTML_OPENS.match(head) else None
+    if says_json or _reads_as_json(body):
+        return _JSON
+    lines = body.split(b"\n", 2)[:2]
+    return Kind("JSON lines", _JSON.hint) if len(lines) == 2 and all(map(_reads_as_json, lines)) else None
+
+
+def _reads_as_json(data: bytes) -> bool:
+    try:
+        return isinstance(json.loads(data), dict | list)
+    except (ValueError, RecursionError):
+        return False
+
+
+def _named(declared: str) -> str:
+    for family in ("image", "audio", "video", "font"):
+        if declared.startswith(f"{family}/"):
+            return f"{'an' if family[0] in 'aeiou' else 'a'} {family} ({declared})"
+    return "a PDF" if declared == "application/pdf" else declared
 
 
 def _utf16(head: bytes) -> bool:
     return head.startswith((b"\xff\xfe", b"\xfe\xff", b"<\0", b"\0<"))
 
 
-def _not_html(kind: str, place: str) -> DocumentError:
+def _empty(page: Page, place: str) -> DocumentError:
+    answer = f"the server answered {page.status} with " if page.status is not None else "it holds "
+    what = "white space alone" if page.body else "an empty body" if page.status is not None else "no bytes"
     return DocumentError(
-        f"this is {kind}, not an HTML page", where=place, code="DOCUMENT_NOT_HTML", hint="name a web page instead"
+        f"the page has no content: {answer}{what}",
+        where=place,
+        code="DOCUMENT_EMPTY",
+        hint="some sites answer programs so: open the page in a browser to compare" if page.url else None,
+    )
+
+
+def _not_html(kind: Kind, place: str) -> DocumentError:
+    return DocumentError(
+        f"this is {kind.name}, not an HTML page", where=place, code="DOCUMENT_NOT_HTML", hint=kind.hint
     )

@@ -1,30 +1,26 @@
 """A span of the page and its language in, an ISO 8601 date, date-time or time out (RFC 3339, as JSON Schema asks).
 
-dateparser reads the words; absolute dates only, as "two days ago" means nothing on a stored page.
+Absolute dates only: "two days ago" means nothing on a stored page. The same span on the same page is the same date on
+any day and in any time zone.
 """
 
 from __future__ import annotations
 
 import datetime
 import re
-import warnings
+import unicodedata
 from dataclasses import dataclass
-from functools import lru_cache
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
-from babel import Locale
+from fetchly.extraction.calendars import gregorian
+from fetchly.extraction.clocks import Clock, clock_in
+from fetchly.extraction.conventions import SILENT, Conventions
+from fetchly.extraction.named_dates import named_dates
+from fetchly.extraction.numbers import plain
+from fetchly.extraction.numeric_dates import numeric_dates
+from fetchly.extraction.written_date import RANGE_TAKEN, WrittenDate, is_range, joined
 
-from fetchly.extraction.numbers import locale_of
-
-if TYPE_CHECKING:
-    from dateparser import DateDataParser
-
-COMMON_LANGUAGES = 30
-_OTHER_NAMES = {"no": "nb", "iw": "he", "in": "id"}
-_CLOCK = re.compile(r"(?<![\d:.])(?:[01]?\d|2[0-3])[:h][0-5]\d")
-_HALF_DAY = re.compile(r"\b\d{1,2}\s*[ap]\.?m\b", re.IGNORECASE)
-_NUMERIC = re.compile(r"(?<!\d)(\d{1,2})([./-])\s?(\d{1,2})\2\s?(?:\d{4}|\d\d)(?!\d)")
-_INSIDE = re.compile(r"\d{4}-\d\d-\d\d(?:[T ]\d\d:\d\d(?::\d\d(?:\.\d+)?)?(?:Z|[+-]\d\d:?\d\d)?)?")
+_MACHINE = re.compile(r"\d{4}-\d\d-\d\d[T ]\d\d:?\d\d(?::?\d\d(?:[.,]\d+)?)?(?:Z|\s?[+-]\d\d:?\d\d)?(?!\d)")
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,125 +31,80 @@ class ParsedDate:
     remark: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class _Reading:
-    moment: datetime.datetime
-    several: bool = False
-
-
-def parse_date(span: str, lang: str | None, form: Literal["date", "date-time", "time"]) -> ParsedDate:
+def parse_date(
+    span: str, lang: str | None, form: Literal["date", "date-time", "time"], conventions: Conventions = SILENT
+) -> ParsedDate:
     """The date that a span names, in the form of a JSON Schema format.
 
-    Day, month and year must all be there: nothing is filled in from today's date. 03/04/2024 is read in the order of
-    the page's language (its region, where the tag has one). A date-time without a zone is taken as UTC, one without a
-    time of day as midnight; `remark` says so.
+    Day, month and year must all be there: nothing is filled in from today's date. 03/04/2024 is read in the order that
+    the page's other dates show, else in that of its language and region. Of a range the first day is taken. A date-time
+    without a zone is taken as UTC, one without a time of day as midnight. `remark` says all of that.
     """
-    text = " ".join(span.split())
-    moment = _iso(text)
-    if moment is None and re.match(r"\d{4}-\d\d-\d\d(?!\d)", text):
-        return ParsedDate(None)  # ISO 8601 in form, and no day of the calendar: not to be read in another order
-    if moment is None and form == "time":
-        text = f"2000-01-01 {text}" if not re.search(r"\d{4}", text) else text
-    reading = _Reading(moment) if moment else _read(text, lang)
-    if reading is None:
+    text = " ".join(plain(unicodedata.normalize("NFC", span)).split())
+    if form == "time":
+        return _time(text)
+    machine = _machine(text, lang) if form == "date-time" else None
+    if machine is not None:
+        return machine
+    dates = written_dates(text, lang, conventions)
+    if not dates:
         return ParsedDate(None)
-    moment = reading.moment
-    remarks = [_order_remark(text, lang), "several dates; the first was taken" if reading.several else ""]
+    first = dates[0]
+    remark = joined(first.remark, _others(text, dates))
     if form == "date":
-        return ParsedDate(moment.date().isoformat(), _joined(remarks))
-    clock = bool(_CLOCK.search(text) or _HALF_DAY.search(text))
-    if not clock and form == "time":
+        return ParsedDate(first.day.isoformat(), remark)
+    rest = "".join(text[i] for i in range(len(text)) if not any(date.start <= i < date.end for date in dates))
+    clock = clock_in(rest)
+    remark = joined(remark, "" if clock else "the page gives no time of day; midnight was taken", _zone_remark(clock))
+    moment = datetime.datetime.combine(first.day, clock.time if clock else datetime.time())
+    return ParsedDate(_shown(moment.replace(tzinfo=(clock and clock.zone) or datetime.UTC)), remark)
+
+
+def written_dates(text: str, lang: str | None, conventions: Conventions = SILENT) -> list[WrittenDate]:
+    """Every date of a text with ASCII digits (numbers.plain), in its order; none of them overlaps another."""
+    found = [*numeric_dates(text, lang, conventions), *named_dates(text, lang)]
+    chosen: list[WrittenDate] = []
+    for date in sorted(found, key=lambda date: (date.start, -date.end)):
+        if not chosen or date.start >= chosen[-1].end:
+            chosen.append(date)
+    return chosen
+
+
+def _time(text: str) -> ParsedDate:
+    clock = clock_in(text)
+    if clock is None:
         return ParsedDate(None)
-    if not clock and not re.search(r"T\d\d", text):
-        remarks.append("the page gives no time of day; midnight was taken")
-    if moment.tzinfo is None:
-        moment = moment.replace(tzinfo=datetime.UTC)
-        remarks.append("the page gives no time zone; UTC was taken")
-    shown = moment.timetz().isoformat() if form == "time" else moment.isoformat()
-    return ParsedDate(shown.replace("+00:00", "Z"), _joined(remarks))
+    zoned = clock.time.replace(tzinfo=clock.zone or datetime.UTC)
+    return ParsedDate(_shown(zoned), _zone_remark(clock))
 
 
-def _joined(remarks: list[str]) -> str:
-    return "; ".join(remark for remark in remarks if remark)
+def _machine(text: str, lang: str | None) -> ParsedDate | None:
+    """ISO 8601 with a time of day: seconds and zone are kept as they are."""
+    found = _MACHINE.search(text)
+    if found is None:
+        return None
+    try:
+        moment = datetime.datetime.fromisoformat(re.sub(r"\s(?=[+-])", "", found[0]))
+    except ValueError:
+        return ParsedDate(None)
+    day = gregorian(moment.year, moment.month, moment.day, lang, text)
+    if day is None:
+        return ParsedDate(None)
+    moment = datetime.datetime.combine(day.date, moment.timetz())
+    remark = joined(day.remark, "" if moment.tzinfo else _zone_remark(None))
+    return ParsedDate(_shown(moment if moment.tzinfo else moment.replace(tzinfo=datetime.UTC)), remark)
 
 
-def _iso(text: str) -> datetime.datetime | None:
-    """ISO 8601 alone or inside other text."""
-    found = _INSIDE.findall(text)
-    for candidate in (text, found[0] if len(set(found)) == 1 else ""):
-        if re.match(r"\d{4}-?\d\d", candidate):
-            try:
-                return datetime.datetime.fromisoformat(candidate)
-            except ValueError:
-                continue
-    return None
-
-
-def _order_remark(text: str, lang: str | None) -> str:
-    """Day and month could change places and nothing says which is which."""
-    numeric = _NUMERIC.search(text)
-    if lang or numeric is None or numeric[1] == numeric[3] or max(int(numeric[1]), int(numeric[3])) > 12:
+def _others(text: str, dates: list[WrittenDate]) -> str:
+    """What the dates after the first make of it."""
+    if len({date.day for date in dates}) == 1:
         return ""
-    return "day and month may be the other way round: the page names no language; month first was taken"
+    return RANGE_TAKEN if is_range(text[dates[0].end : dates[1].start]) else "several dates; the first was taken"
 
 
-def _read(text: str, lang: str | None) -> _Reading | None:
-    """dateparser's reading in the page's language, then in English, then of a date inside the text.
-
-    Where the page names no language, the most common ones are tried after English.
-    """
-    from dateparser.data.languages_info import language_order
-    from dateparser.search import search_dates
-
-    locale = locale_of(lang)
-    names = [(name,) for name in _names(locale)]
-    if lang is None:
-        names.append(tuple(language_order[:COMMON_LANGUAGES]))
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", DeprecationWarning)  # of libraries that dateparser calls
-        for group in names:
-            found = _parser(group).get_date_data(text).date_obj
-            if found is not None:
-                return _Reading(found)
-        for language in dict.fromkeys(name.split("-")[0] for name in _names(locale)):
-            inside = search_dates(text, languages=[language], settings=_settings(locale)) or ()
-            moments = [moment for piece, moment in inside if any(c.isdigit() for c in piece)]
-            if moments:
-                return _Reading(moments[0], several=len({moment.date() for moment in moments}) > 1)
-    return None
+def _zone_remark(clock: Clock | None) -> str:
+    return "" if clock and clock.zone else "the page gives no time zone; UTC was taken"
 
 
-def _names(locale: Locale) -> tuple[str, ...]:
-    """What to ask dateparser for: language with region where it knows the tag, language, English."""
-    from dateparser.data.languages_info import language_locale_dict
-
-    language = _OTHER_NAMES.get(locale.language, locale.language)
-    if language not in language_locale_dict:
-        return ("en",)
-    region = f"{language}-{locale.territory}"
-    return tuple(
-        dict.fromkeys((region, language, "en") if region in language_locale_dict[language] else (language, "en"))
-    )
-
-
-def _settings(locale: Locale | None) -> dict[str, object]:
-    order = _order(locale) if locale else {}
-    return {"STRICT_PARSING": True, "PARSERS": ["custom-formats", "absolute-time"], **order}
-
-
-def _order(locale: Locale) -> dict[str, str]:
-    """Day, month and year in the order of CLDR's short date."""
-    pattern = str(locale.date_formats["short"].pattern)
-    marks = sorted((pattern.find(mark), mark) for mark in "dMy")
-    return {"DATE_ORDER": "".join(mark.upper() for _, mark in marks)} if marks[0][0] >= 0 else {}
-
-
-@lru_cache(maxsize=32)
-def _parser(names: tuple[str, ...]) -> DateDataParser:
-    """A parser for one locale ("en-GB") or for languages."""
-    from dateparser import DateDataParser
-
-    if "-" in names[0]:
-        return DateDataParser(locales=list(names), settings=_settings(locale_of(names[0])))
-    order = _settings(locale_of(names[0])) if len(names) == 1 else _settings(None)
-    return DateDataParser(languages=list(names), settings=order)
+def _shown(moment: datetime.datetime | datetime.time) -> str:
+    return moment.isoformat().replace("+00:00", "Z")

@@ -3,28 +3,44 @@
 Derivation (research and reasons: the engine's contract, "what the model writes"):
 - objects are closed, every declared property is written, in schema order; a missing one is null;
 - an `x-verbatim` string, a date, a date-time, a time and a number (unless `x-computed: true`) is a span of the page;
-  `values.py` turns the span into the user's type;
+  `values.py` turns the span into the user's type; so are e-mail addresses and durations;
+- a URL (format uri and its kin, or `x-link: true`; not `x-computed`) is the id of a link or image that the page shows:
+  all such leaves refer to one definition, which `bind_links` fills for each page;
 - oneOf is decoded as anyOf, and keywords that a span cannot be held to (pattern, minimum, uniqueItems, if/then ...) are
   left out here: `validation.py` holds every record to the user's own schema.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 from fetchly.errors import SchemaError
 from fetchly.extraction.shape import ANNOTATIONS, DEEPEST, DEFINITIONS, Node, SchemaTree, fingerprint
 
-DECODING_VERSION = "0"
-SPAN_LENGTH = {"number": 64, "date": 80}
+SPAN_LENGTH = {"number": 64, "date": 80, "email": 254}
 VERBATIM_LENGTH = 1000
+LINKS = "page_links"
+"""The definition of the decoding schema that holds the ids of the page's links."""
 
-LeafKind = Literal["verbatim", "integer", "number", "date", "date-time", "time", "plain"]
-SPAN_KINDS = frozenset(("verbatim", "integer", "number", "date", "date-time", "time"))
+LeafKind = Literal["verbatim", "integer", "number", "date", "date-time", "time", "duration", "email", "link", "plain"]
+SPAN_KINDS = frozenset(("verbatim", "integer", "number", "date", "date-time", "time", "duration", "email"))
 
-_TIMES = ("date", "date-time", "time")
+_FORMATS: dict[str, LeafKind] = {
+    "date": "date",
+    "date-time": "date-time",
+    "time": "time",
+    "duration": "duration",
+    "email": "email",
+    "idn-email": "email",
+    "uri": "link",
+    "uri-reference": "link",
+    "iri": "link",
+    "iri-reference": "link",
+    "url": "link",
+}
+_TIMES = ("date", "date-time", "time", "duration")
 _STRUCTURE = frozenset(("object", "array"))
 _PLAIN_WORDS = {
     "string": ("minLength", "maxLength", "pattern", "format"),
@@ -34,10 +50,12 @@ _PLAIN_WORDS = {
 
 @dataclass(frozen=True, slots=True)
 class DecodingPlan:
-    """`schema` is what the model decodes; `user` is the schema it was derived from, marks of `auto` included."""
+    """`schema` is what the model decodes, for a page of one link; `user` is the schema it was derived from, marks of
+    `auto` included. `links`: some leaf is the id of a link, and `bind_links` makes the schema of a page."""
 
     schema: dict[str, Any]
     user: dict[str, Any]
+    links: bool = False
 
 
 def decoding_schema(user: Mapping[str, Any], *, verbatim: Literal["schema", "auto"] = "schema") -> DecodingPlan:
@@ -49,13 +67,33 @@ def decoding_schema(user: Mapping[str, Any], *, verbatim: Literal["schema", "aut
         marked = dict(mark_verbatim(user)) if verbatim == "auto" else dict(user)
         tree = SchemaTree(marked)
         tree.check_references()
-        return DecodingPlan(_Derivation(tree).run(), marked)
+        schema = _Derivation(tree).run()
+        return DecodingPlan(schema, marked, LINKS in schema.get("$defs", {}))
     except RecursionError:
         raise SchemaError(
             f"the schema is nested more than {DEEPEST} levels deep",
             code="SCHEMA_TOO_DEEP",
             hint="flatten it, or split the extraction into two schemas",
         ) from None
+
+
+def bind_links(plan: DecodingPlan, ids: Sequence[str]) -> dict[str, Any]:
+    """The decoding schema of a page that shows these links. Without any, a URL is null and a list of URLs empty.
+
+    A list that must not be empty is decoded as empty all the same: the user's schema then refuses the record.
+    """
+    if not plan.links:
+        return plan.schema
+    if ids:
+        return {**plan.schema, "$defs": {**plan.schema["$defs"], LINKS: {"enum": list(ids)}}}
+    emptied: dict[str, Any] = _without_links(plan.schema)
+    emptied["$defs"][LINKS] = {"type": "null"}
+    return emptied
+
+
+def asks_for_links(user: Mapping[str, Any]) -> bool:
+    """Whether a schema has a leaf that is a URL of the page. Errors: SchemaError, as decoding_schema."""
+    return decoding_schema(user).links
 
 
 def leaf_kind(tree: SchemaTree, schema: Any) -> LeafKind | None:
@@ -73,12 +111,20 @@ def leaf_kind(tree: SchemaTree, schema: Any) -> LeafKind | None:
     if node.get("x-computed") is True:
         return "plain"
     if types == {"string"}:
-        if node.get("x-verbatim") is True:
-            return "verbatim"
-        return node["format"] if node.get("format") in _TIMES else "plain"
+        return _string_kind(node)
     if types <= {"integer", "number"}:
         return "number" if "number" in types else "integer"
     return "plain"
+
+
+def _string_kind(node: Node) -> LeafKind:
+    form = node.get("format")
+    kind = _FORMATS.get(form, "plain") if isinstance(form, str) else "plain"
+    if node.get("x-verbatim") is True:
+        return "verbatim"
+    if node.get("x-link") is True:
+        kind = "link"
+    return "plain" if kind in ("link", "email") and "pattern" in node else kind
 
 
 def mark_verbatim(schema: Any, depth: int = 0) -> Any:
@@ -102,7 +148,7 @@ def mark_verbatim(schema: Any, depth: int = 0) -> Any:
             out[key] = value
     types = out.get("type")
     named = {types} if isinstance(types, str) else set(types) if isinstance(types, list) else set()
-    free = not any(word in out for word in ("enum", "const", "pattern", "format", "x-verbatim"))
+    free = not any(word in out for word in ("enum", "const", "pattern", "format", "x-verbatim", "x-link"))
     if named - {"null"} == {"string"} and free and out.get("x-computed") is not True:
         out["x-verbatim"] = True
     return out
@@ -142,7 +188,7 @@ class _Derivation:
 
     def __init__(self, tree: SchemaTree) -> None:
         self._tree = tree
-        self._names: dict[str, str] = {}
+        self._names: dict[str, str] = {LINKS: LINKS}
         self._definitions: dict[str, Any] = {}
 
     def run(self) -> dict[str, Any]:
@@ -158,7 +204,7 @@ class _Derivation:
             return schema is not False
         kind = leaf_kind(self._tree, schema)
         if kind is not None:
-            leaf = self._leaf(self._tree.node(schema), kind if place.spans else "plain")
+            leaf = self._leaf(self._tree.node(schema), kind if place.spans or kind == "link" else "plain")
             return leaf if place.item and not self._tree.accepts_null(schema) else _or_null(leaf)
         derived = self._shared(schema, place) if "$ref" in schema or "allOf" in schema else self._body(schema, place)
         if place.optional or self._all_leaves(schema, place) or self._tree.accepts_null(schema):
@@ -174,6 +220,9 @@ class _Derivation:
             return {"const": node["const"]}
         if "enum" in node:
             return {"enum": list(node["enum"])}
+        if kind == "link":  # a choice among ids needs no text of the page: it is held to them anywhere
+            self._definitions[LINKS] = {"enum": ["L1"]}
+            return {"$ref": f"#/$defs/{LINKS}"}
         if kind == "plain":
             types = sorted(self._tree.types(node) - {"null"}) or ["null"]
             words = [w for t in types for w in _PLAIN_WORDS.get("number" if t == "integer" else t, ())]
@@ -184,7 +233,8 @@ class _Derivation:
             if isinstance(node.get("minLength"), int) and node["minLength"] > 1:
                 bounds["minLength"] = node["minLength"]
         else:
-            bounds = {"maxLength": SPAN_LENGTH["date" if kind in _TIMES else "number"]}
+            size = "email" if kind == "email" else "date" if kind in _TIMES else "number"
+            bounds = {"maxLength": SPAN_LENGTH[size]}
         return {"type": "string", "x-verbatim": True, **bounds}
 
     def _shared(self, schema: Node, place: _Place) -> dict[str, Any]:
@@ -295,6 +345,25 @@ class _Derivation:
         if items is not None and items is not True:
             out["items"] = self._node(items, inner)
         out.update({word: schema[word] for word in ("minItems", "maxItems") if word in schema})
+        if out.get("items") == {"$ref": f"#/$defs/{LINKS}"}:
+            # No link twice, as small models loop; a page may show fewer than `minItems`, which the validator judges.
+            out["uniqueItems"] = True
+            out.pop("minItems", None)
+
+
+def _without_links(node: Any) -> Any:
+    """A copy in which lists of links are empty."""
+    if isinstance(node, list):
+        return [_without_links(part) for part in node]
+    if not isinstance(node, dict):
+        return node
+    copy = {key: value if key == "enum" else _without_links(value) for key, value in node.items()}
+    reference = {"$ref": f"#/$defs/{LINKS}"}
+    items = node.get("items")
+    if items == reference or (isinstance(items, dict) and reference in items.get("anyOf", ())):
+        copy["maxItems"] = 0
+        copy.pop("minItems", None)
+    return copy
 
 
 def _or_null(node: Any) -> Any:

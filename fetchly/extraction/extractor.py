@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass, replace
+import hashlib
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, fields, replace
 from typing import Any, Literal
 
 from fetchly.errors import ConfigurationError, DocumentError, Interrupted, RecordInvalid
-from fetchly.extraction.decoding import decoding_schema
+from fetchly.extraction.decoding import bind_links, decoding_schema
+from fetchly.extraction.format import FORMAT_VERSION
 from fetchly.extraction.generator import ExtractionStats, GenerationTask, Generator, SchemaMode, SchemaNotice
 from fetchly.extraction.grounding import Grounder
+from fetchly.extraction.page_context import page_context
 from fetchly.extraction.prompt import PAGE_BUDGET, SYSTEM, PagePrompt, build_prompt, render_task
 from fetchly.extraction.schema import UserSchema
-from fetchly.extraction.validation import RecordValidator, parse_answer
+from fetchly.extraction.validation import VALUE_MISSING, RecordValidator, parse_answer
 from fetchly.extraction.values import Converted, convert
 from fetchly.goods import Document, Record
 
@@ -20,14 +24,17 @@ REDRAW_TEMPERATURE = 0.7
 TEMPLATE_TOKENS = 48
 """Room for the chat template's own tokens around system, task and page."""
 SMALLEST_BUDGET = 64
+_NO_MATTER = frozenset(("draft", "should_stop"))
 
 
 @dataclass(frozen=True, slots=True)
 class ExtractionOptions:
     """How a record is drawn. `budget` is in tokens of page; `verbatim` "auto" makes plain string fields spans.
 
-    `attempts` is how often a record is drawn before the extraction fails. Errors: ConfigurationError for figures that
-    make no sense.
+    `attempts` is how often a record is drawn at most before the extraction fails. A required value that the model
+    leaves null is asked for once more: where two draws in a row say that the page lacks it, that is the answer, as to
+    draw until something stands there would select what was made up. Errors: ConfigurationError for figures that make
+    no sense.
     """
 
     schema_mode: SchemaMode = "strict"
@@ -76,8 +83,19 @@ class Extractor:
         self._generator = generator
         self._plan = decoding_schema(schema.json, verbatim=self.options.verbatim)
         self._validator = RecordValidator(schema)
+        _check_format(generator.trained_format)
         generator.prepare(self._plan.schema)
         self.budget = self._page_budget()
+
+    @property
+    def identity(self) -> str:
+        """A digest of all that a page's record depends on besides the page: format, model, schema, options.
+
+        Draft sources are not among it: they never change an answer. Loads the model.
+        """
+        kept = {f.name: getattr(self.options, f.name) for f in fields(self.options) if f.name not in _NO_MATTER}
+        parts = [FORMAT_VERSION, self._generator.identity, self.schema.json, kept]
+        return hashlib.sha256(json.dumps(parts).encode()).hexdigest()
 
     def _page_budget(self) -> int:
         """The budget asked for, or what the context leaves beside instruction, schema and answer."""
@@ -113,32 +131,50 @@ class Extractor:
         whatever the generator raises.
         """
         shown = self.prompt(document)
+        context = page_context(document)
+        schema = bind_links(self._plan, shown.prompt.links)
         stats = ExtractionStats(attempts=0)
         failure: RecordInvalid | None = None
         for attempt in range(self.options.attempts):
             if self.options.should_stop is not None and self.options.should_stop():
                 raise Interrupted("the extraction was stopped", where=document.url)
-            generated = self._generator.generate(self._task(shown, attempt))
+            generated = self._generator.generate(self._task(shown, schema, attempt))
             sections = shown.sections
             drawn = replace(generated.stats, left_out_blocks=sections.left_out_blocks, attempts=1)
-            stats = stats.plus(replace(drawn, left_out_tokens=sections.left_out_tokens))
+            stats = stats.plus(replace(drawn, left_out_characters=sections.left_out_characters))
             try:
-                converted = convert(self._plan.user, parse_answer(generated.text), document.lang)
+                converted = convert(self._plan.user, parse_answer(generated.text), context)
                 _check_verbatim(converted, shown.prompt.source)
-                value = self._validator.check(converted.value)
+                value = self._checked(converted)
             except RecordInvalid as error:
+                confirmed = failure is not None and _leave_out_the_same(failure, error)
                 failure = error
+                if confirmed:
+                    break
                 continue
             return Extraction(self._record(document, converted), value, stats, attempt + 1)
         assert failure is not None, "attempts >= 1"
-        raise self._given_up(failure, document)
+        raise self._given_up(failure, document, stats.attempts)
 
-    def _task(self, shown: PagePrompt, attempt: int) -> GenerationTask:
+    def _checked(self, converted: Converted) -> Any:
+        """The record in the user's type. A null that is ours, for a span that does not parse, is told as such."""
+        try:
+            return self._validator.check(converted.value)
+        except RecordInvalid as error:
+            if error.code != VALUE_MISSING or error.pointer not in converted.unread:
+                raise
+            raise RecordInvalid(
+                f"{converted.unread[error.pointer]}, and the schema requires a value",
+                pointer=error.pointer,
+                hint="let the field be null, or make it a string with x-verbatim to get the text as it stands",
+            ) from error
+
+    def _task(self, shown: PagePrompt, schema: Mapping[str, Any], attempt: int) -> GenerationTask:
         options = self.options
         redraw = attempt > 0 and options.temperature == 0
         return GenerationTask(
             prompt=shown.prompt,
-            schema=self._plan.schema,
+            schema=schema,
             temperature=REDRAW_TEMPERATURE if redraw else options.temperature,
             seed=options.seed,
             attempt=attempt,
@@ -148,14 +184,15 @@ class Extractor:
         )
 
     def _record(self, document: Document, converted: Converted) -> Record:
-        evidence = Grounder(document).evidence(converted.value, converted.spans)
+        evidence = Grounder(document).evidence(converted.value, converted.spans, converted.links)
         clamped = self.budget < self.options.budget
         note = f"page budget {self.budget} tokens instead of {self.options.budget}: the model's context is full"
         return Record(converted.value, evidence, (*converted.warnings, note) if clamped else converted.warnings)
 
-    def _given_up(self, failure: RecordInvalid, document: Document) -> RecordInvalid:
-        attempts = self.options.attempts
+    def _given_up(self, failure: RecordInvalid, document: Document, attempts: int) -> RecordInvalid:
         tries = "the only attempt" if attempts == 1 else f"all {attempts} attempts"
+        if attempts < self.options.attempts:
+            tries = f"{attempts} of {self.options.attempts} attempts agree and"
         place = failure.pointer or "/"
         return RecordInvalid(
             f"{place}: {failure.message} ({tries} failed)",
@@ -164,6 +201,20 @@ class Extractor:
             hint=failure.hint,
             code=failure.code,
         )
+
+
+def _check_format(trained: str | None) -> None:
+    if trained is not None and trained != FORMAT_VERSION:
+        raise ConfigurationError(
+            f"the model was trained for prompt format {trained}, and this fetchly writes format {FORMAT_VERSION}",
+            hint="take a model of this format, or the fetchly that the model was made for",
+            code="MODEL_FORMAT",
+        )
+
+
+def _leave_out_the_same(one: RecordInvalid, other: RecordInvalid) -> bool:
+    """Whether both draws say that the page lacks the same required value."""
+    return one.code == other.code == VALUE_MISSING and one.pointer == other.pointer
 
 
 def _check_verbatim(converted: Converted, source: str) -> None:

@@ -30,7 +30,9 @@ class ExtractionStats:
     """Counts and milliseconds of one extraction, all attempts together.
 
     `decode_steps` are forward passes over the model after the prompt's; `tokens_by_source` counts output tokens by
-    the drafter that proposed them. `left_out_*` is what the page had beyond the budget.
+    the drafter that proposed them. `fetch_ms` includes rendering; `fetch_ms` and `read_ms` are the page's, not the
+    generator's. `left_out_blocks` and `left_out_characters` are what the page had beyond the budget, `left_out_data` the
+    values of its structured data that stand in no block, `hidden_characters` what it hides from its reader.
     """
 
     prompt_tokens: int = 0
@@ -38,6 +40,8 @@ class ExtractionStats:
     output_tokens: int = 0
     decode_steps: int = 0
     tokens_by_source: Mapping[str, int] = field(default_factory=dict)
+    fetch_ms: float = 0.0
+    read_ms: float = 0.0
     compile_ms: float = 0.0
     prefill_ms: float = 0.0
     decode_ms: float = 0.0
@@ -45,7 +49,9 @@ class ExtractionStats:
     draft_ms: float = 0.0
     peak_memory_mb: float = 0.0
     left_out_blocks: int = 0
-    left_out_tokens: int = 0
+    left_out_characters: int = 0
+    left_out_data: int = 0
+    hidden_characters: int = 0
     attempts: int = 1
 
     @property
@@ -74,6 +80,8 @@ class ExtractionStats:
             output_tokens=self.output_tokens + other.output_tokens,
             decode_steps=self.decode_steps + other.decode_steps,
             tokens_by_source=sources,
+            fetch_ms=self.fetch_ms + other.fetch_ms,
+            read_ms=self.read_ms + other.read_ms,
             compile_ms=self.compile_ms + other.compile_ms,
             prefill_ms=self.prefill_ms + other.prefill_ms,
             decode_ms=self.decode_ms + other.decode_ms,
@@ -81,7 +89,9 @@ class ExtractionStats:
             draft_ms=self.draft_ms + other.draft_ms,
             peak_memory_mb=max(self.peak_memory_mb, other.peak_memory_mb),
             left_out_blocks=other.left_out_blocks,
-            left_out_tokens=other.left_out_tokens,
+            left_out_characters=other.left_out_characters,
+            left_out_data=max(self.left_out_data, other.left_out_data),
+            hidden_characters=max(self.hidden_characters, other.hidden_characters),
             attempts=self.attempts + other.attempts,
         )
 
@@ -117,6 +127,10 @@ class Generator(Protocol):
     @property
     def identity(self) -> str:
         """Everything besides the task that the output depends on: model, back-end, versions."""
+
+    @property
+    def trained_format(self) -> str | None:
+        """The prompt format that the model was trained for; None where nobody says."""
 
     @property
     def context_length(self) -> int:

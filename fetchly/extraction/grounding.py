@@ -1,143 +1,107 @@
-"""A document and a text in, the place of the text on the page out (Evidence), or the plain word that it is not there.
+"""A document and a record in, the place of each value on the page out (Evidence), or the word that it is not there.
 
 Offsets are exact: `document.text[start:end]` is what the page writes, also where case, white space or quotes differ.
+Where a value stands in several places, the places of one record are chosen together (placement.py).
 """
 
 from __future__ import annotations
 
-import unicodedata
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping
 from typing import Any
 
+from fetchly.extraction.placement import Group, Leaf, place
 from fetchly.extraction.shape import below
-from fetchly.goods import Document, Evidence
+from fetchly.extraction.text_search import Place, TextSearch
+from fetchly.goods import Document, Evidence, Link
 
 NOT_FOUND = Evidence(found=False)
-
-_QUOTES = str.maketrans(
-    {
-        **dict.fromkeys("‘’‚‛′´`", "'"),
-        **dict.fromkeys("“”„‟″«»", '"'),
-        **dict.fromkeys("‐‑‒–—−", "-"),
-    }
-)
-
-
-@dataclass(frozen=True, slots=True)
-class Folded:
-    """A text without differences of case, space and quotes; `origin[i]` is where its character i came from."""
-
-    text: str
-    origin: tuple[int, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class _Place:
-    block: int
-    start: int
-    end: int
+LONGEST_EXCERPT = 300
+"""Characters of a block that evidence shows; a longer block is cut at words around the value."""
+ELLIPSIS = "…"
 
 
 class Grounder:
-    """Finds values in one document. Each place is given once while others are free: list entries get their own."""
+    """Finds values in one document."""
 
     def __init__(self, document: Document) -> None:
         self._document = document
-        self._folded: dict[int, Folded] = {}
-        self._used: set[_Place] = set()
+        self._search = TextSearch(document)
+        self._links = {link.id: link for link in document.links}
 
-    def evidence(self, value: Any, spans: Mapping[str, str]) -> dict[str, Evidence]:
-        """Evidence by JSON pointer for every string of a record and every value that was read from a span."""
-        return {pointer: self.locate(text) for pointer, text in _texts(value, spans, "")}
+    def evidence(
+        self, value: Any, spans: Mapping[str, str] | None = None, links: Mapping[str, str] | None = None
+    ) -> dict[str, Evidence]:
+        """Evidence by JSON pointer for every scalar of a record that is not null.
 
-    def locate(self, text: str) -> Evidence:
-        """Where a text stands: whole words before parts of words, exactly before folded, never across two blocks."""
-        if not fold(text).text:
+        `spans` are the texts that values were read from, `links` the ids of the links whose URLs were taken, both by
+        pointer. Strings are looked for as they are. A boolean, and a number that was not read from a span, was computed
+        or chosen and stands nowhere: not found.
+        """
+        reading = _Reading(self._search, spans or {}, {k: self._links[v] for k, v in (links or {}).items()})
+        root = reading.group(value, "", "")
+        placed = place(root, self._document.blocks)
+        return {leaf.pointer: self._evidence(leaf, placed.get(leaf.pointer)) for leaf in reading.leaves}
+
+    def _evidence(self, leaf: Leaf, found: Place | None) -> Evidence:
+        if leaf.link is not None:
+            start, end = (found.start, found.end) if found else (None, None)
+            return Evidence(True, leaf.link.css_path or None, leaf.link.text[:LONGEST_EXCERPT], start, end)
+        if found is None:
             return NOT_FOUND
-        for whole in (True, False):
-            for search in (self._exact, self._loose):
-                places = [place for place in search(text) if not whole or self._is_whole(place)]
-                if places:
-                    place = next((free for free in places if free not in self._used), places[0])
-                    self._used.add(place)
-                    return self._evidence(place)
-        return NOT_FOUND
-
-    def _evidence(self, place: _Place) -> Evidence:
-        block = self._document.blocks[place.block]
-        return Evidence(True, block.css_path, block.text, block.start + place.start, block.start + place.end)
-
-    def _is_whole(self, place: _Place) -> bool:
-        text = self._document.blocks[place.block].text
-        return not (_within_word(text, place.start) or _within_word(text, place.end))
-
-    def _exact(self, text: str) -> Iterator[_Place]:
-        for index, block in enumerate(self._document.blocks):
-            for at in _occurrences(block.text, text):
-                yield _Place(index, at, at + len(text))
-
-    def _loose(self, text: str) -> Iterator[_Place]:
-        wanted = fold(text).text
-        for index, block in enumerate(self._document.blocks):
-            if index not in self._folded:
-                self._folded[index] = fold(block.text)
-            folded = self._folded[index]
-            for at in _occurrences(folded.text, wanted):
-                end = at + len(wanted)
-                if _between_characters(folded, at) and _between_characters(folded, end):
-                    yield _Place(index, folded.origin[at], folded.origin[end - 1] + 1)
+        block = self._document.blocks[found.block]
+        shown = excerpt(block.text, found.start - block.start, found.end - block.start)
+        return Evidence(True, block.css_path, shown, found.start, found.end)
 
 
-def fold(text: str) -> Folded:
-    """A text with case, white space, quotes, dashes and compatibility forms folded, invisible characters dropped."""
-    out: list[str] = []
-    origin: list[int] = []
-    for index, char in enumerate(text):
-        if char.isspace():
-            if out and out[-1] != " ":
-                out.append(" ")
-                origin.append(index)
-            continue
-        if unicodedata.category(char) == "Cf":
-            continue
-        for piece in unicodedata.normalize("NFKD", char.translate(_QUOTES)).casefold():
-            if not piece.isspace():
-                out.append("/" if piece == "\u2044" else piece)
-                origin.append(index)
-    if out and out[-1] == " ":
-        del out[-1], origin[-1]
-    return Folded("".join(out), tuple(origin))
+class _Reading:
+    """A record as groups of leaves, `leaves` in the record's order."""
+
+    def __init__(self, search: TextSearch, spans: Mapping[str, str], links: Mapping[str, Link]) -> None:
+        self._search = search
+        self._spans = spans
+        self._links = links
+        self.leaves: list[Leaf] = []
+
+    def group(self, value: Any, pointer: str, name: str) -> Group:
+        """One group for an object or a list; a scalar is a group of one leaf."""
+        if isinstance(value, dict):
+            parts = [(below(pointer, key), key, item) for key, item in value.items()]
+        elif isinstance(value, list):
+            parts = [(below(pointer, index), name, item) for index, item in enumerate(value)]
+        else:
+            parts = [(pointer, name, value)]
+        group = Group(is_list=isinstance(value, list))
+        for place_of, key, item in parts:
+            if isinstance(item, dict | list):
+                group.groups.append(self.group(item, place_of, key))
+            elif item is not None:
+                leaf = self._leaf(item, place_of, key)
+                self.leaves.append(leaf)
+                group.leaves.append(leaf)
+        return group
+
+    def _leaf(self, value: Any, pointer: str, name: str) -> Leaf:
+        link = self._links.get(pointer)
+        text = link.text if link else self._spans.get(pointer, value)
+        places = self._search.places(text) if isinstance(text, str) else ()
+        return Leaf(pointer, name, places, link)
 
 
-def _occurrences(text: str, needle: str) -> Iterator[int]:
-    """Every start of a needle, overlapping ones left out."""
-    at = text.find(needle) if needle else -1
-    while at >= 0:
-        yield at
-        at = text.find(needle, at + len(needle))
+def excerpt(text: str, start: int, end: int) -> str:
+    """A block's text, or a part of at most LONGEST_EXCERPT characters that shows [start, end), cut at words.
 
-
-def _within_word(text: str, at: int) -> bool:
-    return 0 < at < len(text) and text[at - 1].isalnum() and text[at].isalnum()
-
-
-def _between_characters(folded: Folded, at: int) -> bool:
-    """Whether a folded offset lies between two characters of the page, accents included."""
-    if not 0 < at < len(folded.text):
-        return True
-    return folded.origin[at] != folded.origin[at - 1] and not unicodedata.combining(folded.text[at])
-
-
-def _texts(value: Any, spans: Mapping[str, str], pointer: str) -> Iterator[tuple[str, str]]:
-    """(pointer, text to look for) of every value with evidence; a span stands for the value that was read from it."""
-    if pointer in spans:
-        yield pointer, spans[pointer]
-    elif isinstance(value, str):
-        yield pointer, value
-    elif isinstance(value, dict):
-        for key, item in value.items():
-            yield from _texts(item, spans, below(pointer, key))
-    elif isinstance(value, list):
-        for index, item in enumerate(value):
-            yield from _texts(item, spans, below(pointer, index))
+    Of a value that is longer itself, the beginning.
+    """
+    if len(text) <= LONGEST_EXCERPT:
+        return text
+    room = LONGEST_EXCERPT - 2 * len(ELLIPSIS)
+    margin = max(0, room - (end - start)) // 2
+    left = max(0, min(start - margin, len(text) - room))
+    right = min(len(text), left + room)
+    if left:
+        space = text.find(" ", left, start)
+        left = space + 1 if space >= 0 else start if end - start < room and start - left < margin else left
+    if right < len(text):
+        space = text.rfind(" ", max(end, left), right)
+        right = space if space > left else right
+    return f"{ELLIPSIS * (left > 0)}{text[left:right]}{ELLIPSIS * (right < len(text))}"

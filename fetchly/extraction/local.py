@@ -6,6 +6,7 @@ import json
 import resource
 import sys
 import threading
+from collections import OrderedDict
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Literal
@@ -20,13 +21,21 @@ from fetchly.errors import (
     SchemaError,
 )
 from fetchly.extraction.generator import ExtractionStats, Generated, GenerationTask, SchemaMode, SchemaNotice
+from fetchly.goods import Prompt
 from fetchly_llm import errors as engine_errors
 from fetchly_llm.request import GenerationRequest, GenerationStats, Message, SamplingParams
 
 if TYPE_CHECKING:
     from fetchly_llm.engine import Engine
     from fetchly_llm.grammar.prepare import PreparedSchema
-    from fetchly_llm.store.entry import Progress
+    from fetchly_llm.store.entry import ModelFolder, Progress
+    from fetchly_llm.tokenizer import Tokenizer
+
+
+# Stands for any page where a schema is only tried: enough spans, and long enough ones, for what schemas demand.
+_SOME_PAGE = " ".join(f"word{number}" for number in range(400))
+PREPARED_SCHEMAS = 16
+"""Schemas that are kept ready: one with URL fields is another for every page."""
 
 
 class LocalGenerator:
@@ -50,26 +59,55 @@ class LocalGenerator:
         self._offline = offline
         self._progress = progress
         self._engine: Engine | None = None
-        self._digest = ""
-        self._prepared: dict[str, PreparedSchema] = {}
+        self._tokenizer: Tokenizer | None = None
+        self._folder: ModelFolder | None = None
+        self._prepared: OrderedDict[str, PreparedSchema] = OrderedDict()
         self._loading = threading.Lock()
+        self._preparing = threading.Lock()
 
     @property
     def identity(self) -> str:
         """Model digest and back-end. Loads the model."""
         engine = self._loaded()
-        return f"{self._digest} {engine.identity}"
+        return f"{self.model_digest} {engine.identity}"
+
+    @property
+    def model_digest(self) -> str:
+        """The content identity of the model's files. Fetches the model where it is not here."""
+        with self._loading, _worded():
+            return self._resolved().digest
 
     @property
     def context_length(self) -> int:
         """Tokens that prompt and answer may have together. Loads the model."""
         return self._loaded().context_length
 
+    @property
+    def trained_format(self) -> str | None:
+        """What the model's card says; None without one. Fetches the model where it is not here."""
+        from fetchly_llm.store.model_card import read_card
+
+        with self._loading, _worded():
+            card = read_card(self._resolved().path)
+        return card.format if card else None
+
     def count_tokens(self, texts: Sequence[str]) -> list[int]:
-        """Tokens of each text alone. Loads the model."""
-        tokenizer = self._loaded().tokenizer
+        """Tokens of each text alone. Loads the tokenizer, not the weights."""
+        tokenizer = self._tokenizer_only()
         with _worded():
             return [len(tokenizer.encode(text)) for text in texts]
+
+    def prompt_ids(self, prompt: Prompt) -> tuple[int, ...]:
+        """The whole prompt as the model is given it, its answer's opening included. Loads the tokenizer alone."""
+        tokenizer = self._tokenizer_only()
+        with _worded():
+            return tokenizer.chat(_messages(prompt)).ids
+
+    def token_ids(self, text: str) -> tuple[int, ...]:
+        """The ids of an answer's text, tokenised as data, without an end of sequence. Loads the tokenizer alone."""
+        tokenizer = self._tokenizer_only()
+        with _worded():
+            return tuple(tokenizer.encode(text))
 
     def check_schema(self, user_schema: Mapping[str, Any], mode: SchemaMode) -> tuple[SchemaNotice, ...]:
         """Lint a user's schema without loading the model. Errors: SchemaError at the first error found."""
@@ -97,21 +135,15 @@ class LocalGenerator:
         """Compile now what `generate` will need. Errors: SchemaError."""
         engine = self._loaded()
         with _worded():
-            # Any text will do: what a page holds decides which spans there are, not whether the grammar compiles.
             prepared = self._enforced(decoding_schema)
-            engine.compile(prepared.enforced, "text", prepared.allowed_escapes)
+            engine.compile(prepared.enforced, _SOME_PAGE, prepared.allowed_escapes)
 
     def generate(self, task: GenerationTask) -> Generated:
         """Write one answer."""
         engine = self._loaded()
         with _worded():
             prepared = self._enforced(task.schema)
-            prompt = engine.tokenizer.chat(
-                (
-                    Message("system", (task.prompt.system,)),
-                    Message("user", (task.prompt.task, task.prompt.page)),
-                )
-            )
+            prompt = engine.tokenizer.chat(_messages(task.prompt))
             generation = engine.generate(
                 GenerationRequest(
                     prompt_ids=prompt.ids,
@@ -144,20 +176,52 @@ class LocalGenerator:
     def _load(self) -> None:
         from fetchly_llm.config import EngineConfig
         from fetchly_llm.engine import Engine
+
+        config = EngineConfig(device=self._device, threads=self._threads)
+        self._engine = Engine.load(self._resolved().path, config)
+        self._tokenizer = self._engine.tokenizer
+
+    def _tokenizer_only(self) -> Tokenizer:
+        """Without torch: prompts are measured and written long before, and often without, an answer."""
+        from fetchly_llm.tokenizer import Tokenizer
+
+        with self._loading:
+            if self._tokenizer is None:
+                with _worded():
+                    self._tokenizer = Tokenizer.load(self._resolved().path)
+            return self._tokenizer
+
+    def _resolved(self) -> ModelFolder:
         from fetchly_llm.store.model_store import ModelStore
 
-        folder = ModelStore().resolve(self._model, progress=self._progress, offline=self._offline)
-        self._digest = folder.digest
-        self._engine = Engine.load(folder.path, EngineConfig(device=self._device, threads=self._threads))
+        if self._folder is None:
+            self._folder = ModelStore().resolve(self._model, progress=self._progress, offline=self._offline)
+        return self._folder
 
     def _enforced(self, decoding_schema: Mapping[str, Any]) -> PreparedSchema:
         from fetchly_llm.grammar.prepare import prepare
 
         key = json.dumps(decoding_schema, sort_keys=False)
-        if key not in self._prepared:
-            # Residual keywords were refused or accepted on the user's own schema; here they are left to the validator.
-            self._prepared[key] = prepare(decoding_schema, mode="check")
-        return self._prepared[key]
+        with self._preparing:
+            if key not in self._prepared:
+                # Residual keywords were refused or accepted on the user's own schema; here the validator sees to them.
+                self._prepared[key] = prepare(decoding_schema, mode="check")
+            self._prepared.move_to_end(key)
+            if len(self._prepared) > PREPARED_SCHEMAS:
+                self._prepared.popitem(last=False)
+            return self._prepared[key]
+
+
+def _messages(prompt: Prompt) -> tuple[Message, Message]:
+    """`system` and `task` are alike for every page of a schema: their tokens are kept between pages."""
+    return Message("system", (prompt.system,)), Message("user", (prompt.task, prompt.page))
+
+
+def span_chunks(source: str) -> tuple[str, ...]:
+    """The pieces of a source that spans are runs of; white space and line breaks are pieces of their own."""
+    from fetchly_llm.grammar.spans import SpanIndex
+
+    return tuple(SpanIndex(source).chunks)
 
 
 def translate(error: engine_errors.EngineError) -> FetchlyError:

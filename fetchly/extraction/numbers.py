@@ -1,7 +1,7 @@
-"""A span of the page and its language in, a decimal number out: separators, digits, magnitudes and units of time.
+"""A span of the page, its language and the page's habits in, a decimal number out: separators, digits, magnitudes.
 
-Babel's locale data (CLDR) knows how each language writes numbers, millions and hours; what is decided here is only
-which convention a page follows when its own language's does not fit.
+Babel's locale data (CLDR) knows how each language writes numbers and millions; what is decided here is only which
+convention holds: the page's own, else its language's, else the one that the number's form fits.
 """
 
 from __future__ import annotations
@@ -12,34 +12,31 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from decimal import Context, Decimal
 from functools import lru_cache
-from typing import Literal
 
 from babel import Locale, UnknownLocaleError
-from babel.numbers import NumberFormatError, list_currencies, parse_decimal
+from babel.numbers import NumberFormatError, parse_decimal
 
-TimeUnit = Literal["second", "minute", "hour", "day"]
-SECONDS: dict[TimeUnit, int] = {"second": 1, "minute": 60, "hour": 3600, "day": 86400}
+from fetchly.extraction.conventions import SILENT, Conventions, DecimalSign
+from fetchly.extraction.currencies import currency_beside
 
-_THIN = "\u2009"
+THIN = "\u2009"
 """Stands before what was one sign for a fraction: "4/5" in ASCII is more often a rating than four fifths."""
+SPACES = " \u00a0\u202f\u2009"
+RANGE = re.compile(
+    r"\s*(?:-|\.\.|~|\b(?:to|until|till|through|thru|bis|à|a|au|al|tot|til|till|do|až|до|по)\b)\s*", re.IGNORECASE
+)
 _EXACT = Context(prec=400)
-_SPACES = " \u00a0\u202f\u2009"
-_TOKEN = re.compile(rf"(?<![\w.,])\.\d+|\d+(?:[.,'{_SPACES}]\d+)*")
+_TOKEN = re.compile(rf"(?<![\w.,])\.\d+|\d+(?:[.,'{SPACES}]\d+)*")
 _MIXED = re.compile(r"(?:(\d+)[ \u2009]+)?(\d+)/(\d+)(?![\d/])")
-_RANGE = re.compile(r"\s*(?:-|\.\.|\bto\b|\bbis\b|\bà\b|\ba\b|\btot\b)\s*")
-_ISO_DURATION = re.compile(r"P(?:(\d+)D)?(?:T(?:(\d+(?:[.,]\d+)?)H)?(?:(\d+(?:[.,]\d+)?)M)?(?:(\d+(?:[.,]\d+)?)S)?)?")
-_CLOCK = re.compile(r"\s*(\d{1,3}):([0-5]\d)(?::([0-5]\d))?\s*[^\W\d]*\.?\s*")
+_OPEN = re.compile(r"[1-9]\d{0,2}[.,]\d{3}")
+"""A number that is thousands under one convention and has three decimals under the other."""
 _FOLD = str.maketrans(
     {"−": "-", "–": "-", "—": "-", "‐": "-", "‑": "-", "’": "'", "⁄": "/", "٫": ".", "٬": ",", "،": ","}
 )
-_CURRENCY_CODES = frozenset(list_currencies())
-# Words that CLDR lacks: what recipes and shops write.
-_MORE_UNITS: dict[TimeUnit, tuple[str, ...]] = {
-    "second": ("sek", "secs"),
-    "minute": ("min", "mins", "mn", "'"),
-    "hour": ("h", "hr", "hrs", "std", "stdn", "u", "uur"),
-    "day": ("d", "tg"),
-}
+# Words that CLDR lacks: what newspapers, shops and South Asia write.
+_MORE_MAGNITUDES = {
+    "k": 10**3, "bn": 10**9, "tn": 10**12, " lakh": 10**5, " lakhs": 10**5, " crore": 10**7, " crores": 10**7,
+}  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,10 +48,13 @@ class ParsedNumber:
 
 
 @dataclass(frozen=True, slots=True)
-class _Found:
+class FoundNumber:
+    """A number at [start, end) of a plain text. `remark`: what its form left open and how it was decided."""
+
     value: Decimal
     start: int
     end: int
+    remark: str = ""
 
 
 @lru_cache(maxsize=64)
@@ -69,75 +69,50 @@ def locale_of(lang: str | None) -> Locale:
     return Locale.parse("en")
 
 
-def parse_number(span: str, lang: str | None) -> ParsedNumber:
+def parse_number(span: str, lang: str | None, conventions: Conventions = SILENT) -> ParsedNumber:
     """The number that a span names: "1.234,56 €" in German is 1234.56, "12 %" is 12, "1½" is 1.5, "2 Mio." 2000000.
 
-    Of several numbers the one beside a currency is taken, else the first, and the remark says so. A convention that
-    does not fit the page's language is read by its own form ("4.5" in German is 4.5, never 45).
+    Of several numbers the one beside a currency is taken, else the first, and the remark says so. A form that does
+    not fit the convention is read as it must be meant ("4.5" in German is 4.5, never 45). A word is no number: "free"
+    gives None, as it is said of shipping, trials and returns as often as of a price.
     """
-    text = _plain(span)
-    found = list(_numbers(text, locale_of(lang)))
+    text = plain(span)
+    found = list(numbers_in(text, lang, conventions))
     if not found:
         return ParsedNumber(None)
-    chosen = found[0]
     if len(found) == 1:
-        return ParsedNumber(chosen.value)
-    priced = [number for number in found if _beside_currency(text, number)]
-    chosen = priced[0] if priced else chosen
-    if len(priced) == 1:
-        return ParsedNumber(chosen.value)
-    between = text[found[0].end : found[1].start]
-    kind = "a range; its lower end was taken" if _RANGE.fullmatch(between) else "several numbers; the first was taken"
-    return ParsedNumber(chosen.value, kind)
+        return ParsedNumber(found[0].value, found[0].remark)
+    priced = [number for number in found if currency_beside(text, number.start, number.end)]
+    chosen = priced[0] if priced else found[0]
+    if len(priced) == 1 and not RANGE.fullmatch(text[found[0].end : found[1].start]):
+        return ParsedNumber(chosen.value, chosen.remark)
+    index = found.index(chosen)
+    first = index - 1 if index and RANGE.fullmatch(text[found[index - 1].end : chosen.start]) else index
+    between = text[found[first].end : found[first + 1].start] if first + 1 < len(found) else ""
+    if RANGE.fullmatch(_without_currency(between)):
+        chosen, remark = found[first], "a range; its lower end was taken"
+    else:
+        remark = "several numbers; the first was taken"
+    return ParsedNumber(chosen.value, "; ".join(filter(None, (chosen.remark, remark))))
 
 
-def parse_duration(span: str, lang: str | None, unit: TimeUnit) -> ParsedNumber:
-    """A span of time in `unit`: "1 hr 20 min", "PT80M", "1:20 h", "1 Std. 20 Min.", "1h20" are 80 minutes.
-
-    A bare number counts units. The written form is ISO 8601's, the words are CLDR's in the page's language and English.
-    """
-    text = _plain(span)
-    if (iso := _ISO_DURATION.fullmatch(text.strip().upper())) and any(iso.groups()):
-        days, hours, minutes, rest = (Decimal((part or "0").replace(",", ".")) for part in iso.groups())
-        seconds = days * 86400 + hours * 3600 + minutes * 60 + rest
-        return ParsedNumber(seconds / SECONDS[unit])
-    if clock := _CLOCK.fullmatch(text):
-        whole, sixtieth, last = (int(part or 0) for part in clock.groups())
-        return ParsedNumber(Decimal(whole * 3600 + sixtieth * 60 + last) / SECONDS[unit])
-    words = _unit_words(locale_of(lang).language)
-    total, remark, found = Decimal(0), "", list(_numbers(text, locale_of(lang)))
-    counted: set[TimeUnit] = set()
-    skip = False
-    for index, number in enumerate(found):
-        following = found[index + 1].start if index + 1 < len(found) else len(text)
-        if skip:
-            skip = False
-            continue
-        gap = text[number.end : following]
-        if index + 1 < len(found) and _RANGE.fullmatch(gap):
-            remark, skip = "a range; its lower end was taken", True
-            gap = text[found[index + 1].end :]
-        named = _leading_unit(gap, words)
-        if named is None and counted == {"hour"} and not gap.strip() and number.value < 60:
-            named = "minute"  # "1h20"
-        if named is None or named in counted:
-            continue
-        counted.add(named)
-        total += number.value * SECONDS[named]
-    if counted:
-        return ParsedNumber(total / SECONDS[unit], remark)
-    return parse_number(span, lang)
+def _without_currency(text: str) -> str:
+    """What stands between two numbers, without the currency of one of them: "$10 - $20"."""
+    return re.sub(r"^\s*[^\w\s.~-]+|[^\w\s.~-]+\s*$", "", text)
 
 
-def _plain(text: str) -> str:
+def plain(text: str) -> str:
     """ASCII digits and signs in place of those of other scripts; "½" as thin space and 1/2."""
     out: list[str] = []
     for char in text.translate(_FOLD):
+        if char.isascii():
+            out.append(char)
+            continue
         digit = unicodedata.decimal(char, None)
         if digit is not None:
             out.append(str(digit))
         elif unicodedata.category(char) == "No" and "\u2044" in unicodedata.normalize("NFKC", char):
-            out.append(_THIN + unicodedata.normalize("NFKC", char).replace("\u2044", "/"))
+            out.append(THIN + unicodedata.normalize("NFKC", char).replace("\u2044", "/"))
         elif "\uff00" <= char <= "\uffef":
             out.append(unicodedata.normalize("NFKC", char))
         elif unicodedata.category(char) != "Cf":
@@ -145,47 +120,66 @@ def _plain(text: str) -> str:
     return "".join(out)
 
 
-def _numbers(text: str, locale: Locale) -> Iterator[_Found]:
+def numbers_in(text: str, lang: str | None, conventions: Conventions = SILENT) -> Iterator[FoundNumber]:
     """Every number of a plain text, left to right."""
+    locale = locale_of(lang)
     at = 0
     while match := _TOKEN.search(text, at):
         fraction = _MIXED.match(text, match.start())
-        if fraction and (fraction[1] or text[: match.start()].endswith(_THIN)) and int(fraction[2]) < int(fraction[3]):
+        if fraction and (fraction[1] or text[: match.start()].endswith(THIN)) and int(fraction[2]) < int(fraction[3]):
             value = Decimal(int(fraction[1] or 0)) + Decimal(int(fraction[2])) / Decimal(int(fraction[3]))
-            yield _Found(value, fraction.start(), fraction.end())
+            yield FoundNumber(value, fraction.start(), fraction.end())
             at = fraction.end()
             continue
         token = _longest(match[0], locale)
-        end = match.start() + len(token)
-        written = _by_convention(token, locale)
-        at = end
+        at = end = match.start() + len(token)
+        sign, remark = conventions.decimal, ""
+        if _OPEN.fullmatch(token) and sign is None:
+            sign, remark = _decided(token, currency_beside(text, match.start(), end), lang, conventions)
+        written = _by_convention(token, locale, sign)
         if written is None:
             continue
-        power, end = _magnitude(text, end, locale)
-        before = text[: match.start()]
-        negative = before.endswith("-") and not before[:-1][-1:].isalnum()
+        power, at = _magnitude(text, end, locale)
+        negative = _is_negative(text[: match.start()])
         value = _EXACT.multiply(written, Decimal(power))
-        yield _Found(value.copy_negate() if negative else value, match.start() - negative, end)
-        at = end
+        yield FoundNumber(value.copy_negate() if negative else value, match.start() - negative, at, remark)
+
+
+def _is_negative(before: str) -> bool:
+    """A minus sign before the number, or before its currency: "-$5"."""
+    bare = before if before.endswith("-") else re.sub(r"[^\w\s-]\s?$", "", before)
+    return bare.endswith("-") and not bare[:-1].rstrip()[-1:].isalnum()
+
+
+def _decided(token: str, currency: str, lang: str | None, conventions: Conventions) -> tuple[DecimalSign | None, str]:
+    """The decimal sign for a number that has two readings, where the page's other numbers do not say."""
+    if currency in ("€", "EUR") and "." in token and locale_of(lang).number_symbols["latn"]["decimal"] == ".":
+        # No price in euro has three decimals after a point: where the euro is at home, the point groups thousands.
+        return ",", "the point was read as grouping thousands"
+    if conventions.mixed_decimals:
+        return None, "the page writes numbers in two ways; its language's was taken"
+    if not lang:
+        return None, "point and comma may be the other way round: neither the page nor its language says"
+    return None, ""
 
 
 def _longest(token: str, locale: Locale) -> str:
     """The part of a run of digits and separators that is one number: a space joins only groups of three."""
-    if not any(space in token for space in _SPACES):
+    if not any(space in token for space in SPACES):
         return token
-    joins = locale.number_symbols[locale.default_numbering_system]["group"] in _SPACES
-    spaces = _SPACES if joins else _SPACES[1:]
+    joins = locale.number_symbols[locale.default_numbering_system]["group"] in SPACES
+    spaces = SPACES if joins else SPACES[1:]
     grouped = re.match(rf"\d{{1,3}}(?:[{spaces}]\d{{3}})+(?![\d])(?:[.,]\d+)?", token)
-    return grouped[0] if grouped else re.split(f"[{_SPACES}]", token, maxsplit=1)[0]
+    return grouped[0] if grouped else re.split(f"[{SPACES}]", token, maxsplit=1)[0]
 
 
-def _by_convention(token: str, locale: Locale) -> Decimal | None:
-    """The number by the page's convention, else by the first other one that it fits strictly."""
-    token = re.sub(f"[{_SPACES}]", "", token)
+def _by_convention(token: str, locale: Locale, sign: DecimalSign | None) -> Decimal | None:
+    """The number by the first convention that it fits strictly."""
+    token = re.sub(f"[{SPACES}]", "", token)
     if token.startswith("."):  # ".50" is half of something in any language that writes it
         return Decimal(f"0{token}")
     separators = set(token) - set("0123456789")
-    for convention in _conventions(locale):
+    for convention in _conventions(locale, sign):
         symbols = convention.number_symbols["latn"]
         if not separators <= {symbols["decimal"], symbols["group"].replace("’", "'")}:
             continue
@@ -196,18 +190,18 @@ def _by_convention(token: str, locale: Locale) -> Decimal | None:
     return None
 
 
-@lru_cache(maxsize=64)
-def _conventions(locale: Locale) -> tuple[Locale, ...]:
-    """The page's locale, then its family (decimal point or comma), then the other, Swiss and Indian grouping."""
-    family = ("de", "en") if locale.number_symbols["latn"]["decimal"] == "," else ("en", "de")
+@lru_cache(maxsize=128)
+def _conventions(locale: Locale, sign: DecimalSign | None) -> tuple[Locale, ...]:
+    """The page's locale, then its family (decimal point or comma), then the other, Swiss and Indian grouping.
+
+    `sign` is what the page itself was seen to use: conventions with another one come last.
+    """
     own = [locale] if "latn" in locale.number_symbols else []
-    return (*own, *(Locale.parse(name) for name in (*family, "de_CH", "en_IN")))
-
-
-def _beside_currency(text: str, number: _Found) -> bool:
-    before, after = text[: number.start].rstrip(), text[number.end :].lstrip()
-    sign = any(unicodedata.category(c) == "Sc" for c in (before[-1:], after[:1]) if c)
-    return sign or before[-3:] in _CURRENCY_CODES or after[:3] in _CURRENCY_CODES
+    family = ("de", "en") if locale.number_symbols["latn" if own else "arab"]["decimal"] == "," else ("en", "de")
+    ranked = [*own, *(Locale.parse(name) for name in (*family, "de_CH", "en_IN"))]
+    if sign is not None:
+        ranked.sort(key=lambda convention: convention.number_symbols["latn"]["decimal"] != sign)
+    return tuple(ranked)
 
 
 @lru_cache(maxsize=64)
@@ -221,42 +215,25 @@ def _magnitudes(language: str) -> tuple[tuple[str, int], ...]:
                 for size, pattern in plural.items():
                     zeros = re.match(r"0+", pattern.pattern)
                     if zeros and (word := pattern.pattern[zeros.end() :].replace("'", "")).strip():
-                        words.setdefault(word.replace("\u00a0", " "), int(size) // 10 ** (len(zeros[0]) - 1))
+                        words.setdefault(_spaced(word), int(size) // 10 ** (len(zeros[0]) - 1))
+    for word, size in list(words.items()):  # "2 Mio" for "2 Mio."
+        words.setdefault(word.rstrip("."), size)
+    for word, size in _MORE_MAGNITUDES.items():
+        words.setdefault(word, size)
     return tuple(sorted(words.items(), key=lambda pair: -len(pair[0])))
 
 
 def _magnitude(text: str, at: int, locale: Locale) -> tuple[int, int]:
     """(factor, end) of a word for thousands or millions at `at`; (1, at) without one."""
-    rest = text[at : at + 24].replace("\u00a0", " ")
+    rest = _spaced(text[at : at + 24])
+    if not rest.strip():
+        return 1, at
     for word, factor in _magnitudes(locale.language):
-        if rest.startswith(word) and not rest[len(word) : len(word) + 1].isalpha():
+        ideograph = word[-1] > "\u2fff"  # these need no space after them
+        if rest.startswith(word) and (ideograph or not rest[len(word) : len(word) + 1].isalpha()):
             return factor, at + len(word)
     return 1, at
 
 
-@lru_cache(maxsize=64)
-def _unit_words(language: str) -> tuple[tuple[str, TimeUnit], ...]:
-    """Words for units of time, longest first, case and dots folded."""
-    words: dict[str, TimeUnit] = {}
-    for unit, more in _MORE_UNITS.items():
-        words.update(dict.fromkeys(more, unit))
-    for name in dict.fromkeys(("en", language)):
-        patterns = Locale.parse(name)._data["unit_patterns"]
-        for unit in SECONDS:
-            for forms in patterns[f"duration-{unit}"].values():
-                for form in forms.values() if hasattr(forms, "values") else ():
-                    word = str(form).replace("{0}", "").strip().casefold().rstrip(".")
-                    if word and name == language:
-                        words[word] = unit
-                    elif word:
-                        words.setdefault(word, unit)
-    return tuple(sorted(words.items(), key=lambda pair: -len(pair[0])))
-
-
-def _leading_unit(text: str, words: tuple[tuple[str, TimeUnit], ...]) -> TimeUnit | None:
-    """The unit of time that a text begins with."""
-    start = text.lstrip(_SPACES + "-").casefold()
-    for word, unit in words:
-        if start.startswith(word) and not start[len(word) : len(word) + 1].isalpha():
-            return unit
-    return None
+def _spaced(text: str) -> str:
+    return text.replace("\u00a0", " ").replace("\u202f", " ")

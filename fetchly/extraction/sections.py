@@ -1,19 +1,19 @@
 """The blocks of a document, a schema and a token budget in, the blocks that the model is shown out.
 
-Best first by relevance to the schema, shown in reading order. Everything left out is counted.
+The blocks likeliest to hold a wanted value first, shown in reading order. Everything left out is counted.
 """
 
 from __future__ import annotations
 
-import math
 import re
-from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
 from typing import Any
 
-from fetchly.extraction.shape import every_node
+import numpy as np
+from numpy.typing import NDArray
+
+from fetchly.extraction.relevance import relevance
 from fetchly.goods import Block
 
 CountTokens = Callable[[list[str]], list[int]]
@@ -21,15 +21,17 @@ CountTokens = Callable[[list[str]], list[int]]
 GAP_MARK = "…"
 LONGEST_SHARE = 0.5
 """A block over this share of the budget is cut: one paragraph must not crowd out the page."""
+MOST_BLOCKS = 6000
+"""Blocks that are weighed; of a longer document the middle is left out, boilerplate first."""
 
+COST_WEIGHT = 0.4
+"""Blocks are ranked by probability / tokens ** COST_WEIGHT: between the likeliest and the most for a token."""
+RUN_SHARE = 0.6
+"""How much of a list item's rank is its list's: the entries of a list are shown together, or not at all."""
+_LISTED = frozenset(("list_item", "table_row"))
+_CHEAPEST = 4  # tokens: below, a block is not cheaper, only shorter
+_CONTEXT = 40  # characters: a line this short before a chosen one may be its label
 _PIECE = re.compile(r"[^\W\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]+|\S")
-_WORD = re.compile(r"[^\W\d_]{3,}")
-_CAMEL = re.compile(r"(?<=[a-z])(?=[A-Z])")
-_KIND_BONUS = {"title": 3.0, "heading": 1.0, "pair": 2.0, "table_row": 0.5, "list_item": 0.2, "paragraph": 0.2}
-_NEIGHBOUR_SHARE = 0.7
-_HEADING_SHARE = 0.8
-HEADING_REACH = 40
-"""How many blocks a heading speaks for, where no other heading comes before."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,11 +45,11 @@ class ShownBlock:
 
 @dataclass(frozen=True, slots=True)
 class SectionChoice:
-    """`shown` in reading order; a cut block counts as left out, with the tokens that it lost."""
+    """`shown` in reading order; a cut block counts as left out, with the characters that it lost."""
 
     shown: tuple[ShownBlock, ...]
     left_out_blocks: int
-    left_out_tokens: int
+    left_out_characters: int
 
     def page(self, total: int) -> str:
         """The shown lines, one a line, with a mark where something of the document's `total` blocks was left out."""
@@ -69,86 +71,113 @@ def choose_sections(
     """The blocks whose lines fit `budget` tokens, marks for gaps included; the best block is always shown, cut."""
     if not blocks:
         return SectionChoice((), 0, 0)
-    costs = count_tokens([f"{block.line}\n" for block in blocks])
-    whole = sum(costs)
-    if whole <= budget:
+    weighed = _weighed(blocks)
+    kept = [blocks[index] for index in weighed]
+    costs = count_tokens([f"{block.line}\n" for block in kept])
+    if len(kept) == len(blocks) and sum(costs) <= budget:
         return SectionChoice(tuple(ShownBlock(i, b.line, b.text) for i, b in enumerate(blocks)), 0, 0)
-    mark = count_tokens([f"{GAP_MARK}\n"])[0]
-    longest = max(1, min(budget - 2 * mark, int(budget * LONGEST_SHARE)))
-    scores = relevance(schema, blocks)
-    chosen: dict[int, ShownBlock] = {}
-    used = 0
-    ranked = sorted(range(len(blocks)), key=lambda i: (-scores[i], i))
-    for index in ranked:
-        shown, cost = ShownBlock(index, blocks[index].line, blocks[index].text), costs[index]
-        if cost > longest:
-            shown = _cut(shown, longest, count_tokens)
-            cost = count_tokens([f"{shown.line}\n"])[0]
-        if used + cost <= budget and used + cost + mark * _gaps([*chosen, index], len(blocks)) <= budget:
-            chosen[index] = shown
-            used += cost
-    if not chosen:
-        best = ranked[0]
-        chosen[best] = _cut(ShownBlock(best, blocks[best].line, blocks[best].text), budget, count_tokens)
-    choice = _summary(chosen, blocks, whole)
-    while len(chosen) > 1 and count_tokens([choice.page(len(blocks))])[0] > budget:
-        del chosen[min(chosen, key=lambda i: (scores[i], -i))]
-        choice = _summary(chosen, blocks, whole)
-    left = whole - sum(count_tokens([f"{block.line}\n" for block in choice.shown]))
-    return SectionChoice(choice.shown, choice.left_out_blocks, max(0, left))
+    likely = _by_run(kept, relevance(schema, kept, costs)).round(6)
+    picking = _Picking(blocks, weighed, costs, budget, count_tokens)
+    value = [float(p) / max(cost, _CHEAPEST) ** COST_WEIGHT for p, cost in zip(likely, costs, strict=True)]
+    for rank in sorted(range(len(kept)), key=lambda i: (-value[i], i)):
+        picking.take(rank)
+    return picking.choice()
 
 
-def relevance(schema: Mapping[str, Any], blocks: Sequence[Block]) -> list[float]:
-    """A score for each block: words shared with the schema (rare ones count more, long blocks less), what its
-    neighbours and the heading above it share, its place on the page, its kind, and whether it holds digits."""
-    wanted = schema_words(schema)
-    words = [frozenset(_words(block.line)) for block in blocks]
-    spread = Counter(word for found in words for word in found)
-    own = [
-        sum(math.log(1 + len(blocks) / spread[word]) for word in found & wanted) / math.sqrt(1 + len(found) / 10)
-        for found in words
-    ]
-    scores: list[float] = []
-    section, since = 0.0, HEADING_REACH
-    for index, block in enumerate(blocks):
-        heads = block.kind in ("heading", "title")
-        section, since = (own[index], 0) if heads else (section, since + 1)
-        above = section if 0 < since <= HEADING_REACH else 0.0
-        near = max((own[i] for i in (index - 2, index - 1, index + 1) if 0 <= i < len(blocks)), default=0.0)
-        place = 2.0 / (1.0 + index / 12.0) - 0.7 * math.log(1.0 + index / 10.0)
-        form = 0.3 * min(1.0, len(block.text) / 80.0) + 0.7 * any(char.isdigit() for char in block.text)
-        shared = own[index] + _NEIGHBOUR_SHARE * near + _HEADING_SHARE * above
-        scores.append(shared + place + form + _KIND_BONUS.get(block.kind, 0.0))
-    return scores
+def _by_run(blocks: Sequence[Block], likely: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Probabilities in which the entries of one list, or the rows of one table, have come nearer to their mean."""
+    nearer = likely.copy()
+    start = 0
+    for index in range(1, len(blocks) + 1):
+        if index == len(blocks) or blocks[index].kind != blocks[start].kind:
+            if blocks[start].kind in _LISTED:
+                run = slice(start, index)
+                nearer[run] += RUN_SHARE * (likely[run].mean() - likely[run])
+            start = index
+    return nearer
 
 
-def schema_words(schema: Mapping[str, Any]) -> frozenset[str]:
-    """The words of a schema's property names, titles, descriptions and enum values."""
-    return frozenset(word for text in _schema_texts(schema) for word in _words(text))
+def _weighed(blocks: Sequence[Block]) -> list[int]:
+    """The indices of at most MOST_BLOCKS blocks: what is no boilerplate, from both ends of the document."""
+    if len(blocks) <= MOST_BLOCKS:
+        return list(range(len(blocks)))
+    body = [index for index, block in enumerate(blocks) if block.kind != "other"] or list(range(len(blocks)))
+    if len(body) <= MOST_BLOCKS:
+        return body
+    return body[: MOST_BLOCKS * 2 // 3] + body[-(MOST_BLOCKS - MOST_BLOCKS * 2 // 3) :]
 
 
-def _schema_texts(schema: Mapping[str, Any]) -> Iterator[str]:
-    for node in every_node(schema):
-        properties = node.get("properties")
-        if isinstance(properties, Mapping):
-            yield from (str(name) for name in properties)
-        yield from (node[key] for key in ("title", "description") if isinstance(node.get(key), str))
-        options = node.get("enum")
-        if isinstance(options, list):
-            yield from (option for option in options if isinstance(option, str))
+class _Picking:
+    """Takes blocks while they fit. `take` is asked best first; a short line before a block comes with it."""
 
+    def __init__(
+        self, blocks: Sequence[Block], weighed: Sequence[int], costs: Sequence[int], budget: int, count: CountTokens
+    ) -> None:
+        self._blocks, self._weighed, self._costs, self._budget, self._count = blocks, weighed, costs, budget, count
+        self._mark = count([f"{GAP_MARK}\n"])[0]
+        self._longest = max(1, min(budget - 2 * self._mark, int(budget * LONGEST_SHARE)))
+        self._taken: dict[int, ShownBlock] = {}
+        self._used = 0
+        self._gaps = 1  # the whole document is one gap
+        self._best: int | None = None
 
-def _words(text: str) -> Iterator[str]:
-    for word in _WORD.findall(_CAMEL.sub(" ", text.replace("_", " "))):
-        folded = word.casefold()
-        yield folded[:-1] if len(folded) > 3 and folded.endswith("s") else folded
+    def take(self, rank: int) -> None:
+        """Take the rank-th weighed block, cut where it is long, with its label where both fit."""
+        self._best = rank if self._best is None else self._best
+        label = rank - 1
+        if self._needs_label(rank):
+            cost = self._costs[label] + min(self._costs[rank], self._longest)
+            if self._used + cost + self._mark * (self._gaps + 1) <= self._budget:
+                self._add(label)
+        self._add(rank)
 
+    def _needs_label(self, rank: int) -> bool:
+        """Whether the line before may say what a short block is: `Prep time` above `20 min`."""
+        if rank == 0 or self._weighed[rank - 1] in self._taken or self._weighed[rank - 1] + 1 != self._weighed[rank]:
+            return False
+        here, before = self._blocks[self._weighed[rank]], self._blocks[self._weighed[rank - 1]]
+        plain = before.kind in ("paragraph", "heading", "list_item") and here.kind in ("paragraph", "list_item")
+        return plain and max(len(here.text), len(before.text)) <= _CONTEXT
 
-def _gaps(indices: Sequence[int], total: int) -> int:
-    """How many marks a choice needs."""
-    ordered = sorted(indices)
-    inner = sum(b - a > 1 for a, b in pairwise(ordered))
-    return inner + (ordered[0] > 0) + (ordered[-1] < total - 1)
+    def _add(self, rank: int) -> None:
+        index = self._weighed[rank]
+        if index in self._taken:
+            return
+        block = self._blocks[index]
+        shown, cost = ShownBlock(index, block.line, block.text), self._costs[rank]
+        if cost > self._longest:
+            shown = _cut(shown, self._longest, self._count)
+            cost = self._count([f"{shown.line}\n"])[0]
+        gaps = self._gaps + self._more_gaps(index)
+        if self._used + cost + self._mark * gaps <= self._budget:
+            self._taken[index] = shown
+            self._used += cost
+            self._gaps = gaps
+
+    def _more_gaps(self, index: int) -> int:
+        """How many more marks are needed once a block is taken: it fills a gap, shortens it, or splits it."""
+        before = index == 0 or index - 1 in self._taken
+        after = index == len(self._blocks) - 1 or index + 1 in self._taken
+        return 1 - before - after
+
+    def choice(self) -> SectionChoice:
+        """What was taken; where nothing fits, the beginning of the best block."""
+        if not self._taken:
+            index = self._weighed[self._best or 0]
+            block = ShownBlock(index, self._blocks[index].line, self._blocks[index].text)
+            self._taken[index] = _cut(block, self._budget, self._count)
+        choice = self._summary()
+        # Tokens of joined lines may be more than the sum of the lines': the last taken go first.
+        while len(self._taken) > 1 and self._count([choice.page(len(self._blocks))])[0] > self._budget:
+            del self._taken[next(reversed(self._taken))]
+            choice = self._summary()
+        return choice
+
+    def _summary(self) -> SectionChoice:
+        shown = tuple(self._taken[index] for index in sorted(self._taken))
+        whole = sum(block.text == self._blocks[block.index].text for block in shown)
+        characters = sum(len(block.text) for block in self._blocks) - sum(len(block.text) for block in shown)
+        return SectionChoice(shown, len(self._blocks) - whole, characters)
 
 
 def _cut(block: ShownBlock, budget: int, count_tokens: CountTokens) -> ShownBlock:
@@ -168,9 +197,3 @@ def _cut(block: ShownBlock, budget: int, count_tokens: CountTokens) -> ShownBloc
     kept = body[: ends[low]]
     text = kept if body == block.text else block.text[: len(kept)].rsplit(" ", 1)[0]
     return ShownBlock(block.index, prefix + kept, text)
-
-
-def _summary(chosen: Mapping[int, ShownBlock], blocks: Sequence[Block], whole: int) -> SectionChoice:
-    shown = tuple(chosen[index] for index in sorted(chosen))
-    missing = sum(index not in chosen or chosen[index].text != block.text for index, block in enumerate(blocks))
-    return SectionChoice(shown, missing, whole)

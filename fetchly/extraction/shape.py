@@ -272,20 +272,29 @@ def _join(key: str, a: Any, b: Any) -> Any:
     if key == "required":
         return [*a, *(name for name in b if name not in a)]
     if key in ("properties", "patternProperties", *DEFINITIONS):
-        return {
-            k: {"allOf": [a[k], b[k]]} if k in a and k in b and a[k] != b[k] else a.get(k, b.get(k)) for k in [*a, *b]
-        }
+        return {k: _both(a[k], b[k]) if k in a and k in b and a[k] != b[k] else a.get(k, b.get(k)) for k in [*a, *b]}
     if key in _LOWER and _numbers(a, b):
         return max(a, b)
     if key in _UPPER and _numbers(a, b):
         return min(a, b)
     if key == "items" and isinstance(a, Mapping) and isinstance(b, Mapping):
-        return {"allOf": [a, b]}
+        return _both(a, b)
     if key == "additionalProperties":
-        return False if a is False or b is False else {"allOf": [a, b]}
+        return False if a is False or b is False else _both(a, b)
     if key == "uniqueItems":
         return True
     return None
+
+
+def _both(a: Any, b: Any) -> Any:
+    """One node for both demands. What is demanded twice stands once: else a recursive schema grows at every level."""
+    parts: list[Any] = []
+    for node in (a, b):
+        whole = isinstance(node, Mapping) and node.keys() == {"allOf"}
+        for part in node["allOf"] if whole else (node,):
+            if not any(same(part, kept) for kept in parts):
+                parts.append(part)
+    return parts[0] if len(parts) == 1 else {"allOf": parts}
 
 
 def _numbers(*values: Any) -> bool:

@@ -15,6 +15,8 @@ from fetchly.extraction.schema import UserSchema
 from fetchly.extraction.shape import below
 
 LONGEST_MESSAGE = 240
+VALUE_MISSING = "VALUE_MISSING"
+"""The code of a refusal for null where the schema requires a value."""
 
 
 def parse_answer(text: str) -> Any:
@@ -77,6 +79,7 @@ class RecordValidator:
             _short(_in_json(worded.message, worded.instance)),
             pointer=_pointer(worded.absolute_path),
             hint="the page may not say it: let the field be null, or leave it out of required" if missing else None,
+            code=VALUE_MISSING if missing else None,
         )
 
     def _worded(self, value: Any) -> Any:

@@ -1,4 +1,4 @@
-"""A decoded value and its page's language in, the same value in the user's types out, with the spans it came from."""
+"""A decoded value and the context of its page in, the same value in the user's types out, with where it came from."""
 
 from __future__ import annotations
 
@@ -13,13 +13,29 @@ import jsonschema_rs
 
 from fetchly.extraction.dates import parse_date
 from fetchly.extraction.decoding import SPAN_KINDS, LeafKind, leaf_kind
-from fetchly.extraction.numbers import ParsedNumber, TimeUnit, parse_duration, parse_number
+from fetchly.extraction.durations import TimeUnit, parse_duration, parse_iso_duration
+from fetchly.extraction.numbers import parse_number, plain
+from fetchly.extraction.page_context import PageContext
 from fetchly.extraction.shape import Node, SchemaTree, below
+from fetchly.extraction.urls import formatted_url
 
 DEEPEST_ALTERNATIVES = 8
 """Alternatives within alternatives that are tried on one value and below; beyond, a value stays as it was decoded."""
 
-_IN_UNIT = re.compile(r"\bin (?:whole |full )?(minut|second|sekund|hour|stunde|day|tage)", re.IGNORECASE)
+_IN_UNIT = re.compile(
+    r"\bin (?:whole |full )?(minut|second|sekund|hour|stunde|day|tage|week|woche|month|monat|year|jahre)", re.IGNORECASE
+)
+_EMAIL = re.compile(r"[^\s@<>()\[\],;:\"]+@[^\W_](?:[\w.-]*[^\W_])?\.[^\W\d_]{2,}")
+_WANTED: dict[LeafKind, str] = {
+    "integer": "whole number",
+    "number": "number",
+    "date": "date",
+    "date-time": "date-time",
+    "time": "time",
+    "duration": "length of time",
+    "email": "e-mail address",
+    "link": "absolute URL of this page",
+}
 _STEMS: dict[str, TimeUnit] = {
     "minut": "minute",
     "second": "second",
@@ -28,6 +44,12 @@ _STEMS: dict[str, TimeUnit] = {
     "stunde": "hour",
     "day": "day",
     "tage": "day",
+    "week": "week",
+    "woche": "week",
+    "month": "month",
+    "monat": "month",
+    "year": "year",
+    "jahre": "year",
 }
 _NAME_WORDS: dict[str, TimeUnit] = {
     "minutes": "minute",
@@ -37,32 +59,82 @@ _NAME_WORDS: dict[str, TimeUnit] = {
     "seconds": "second",
     "secs": "second",
     "days": "day",
+    "weeks": "week",
+    "months": "month",
+    "years": "year",
+    "yrs": "year",
 }
 
 
 @dataclass(frozen=True, slots=True)
 class Converted:
-    """`value` in the user's types; `spans` by JSON pointer: the text of the page that a value was read from.
+    """`value` in the user's types; by JSON pointer, where it came from.
 
-    `verbatim` are the pointers among them whose value must stand on the page as it is.
+    `spans` are texts of the page that values were read from, `verbatim` those among them that must stand on the page as
+    they are, `links` the ids of links whose URL was taken. `unread` says why a span gave no value.
     """
 
     value: Any
     spans: Mapping[str, str]
     verbatim: frozenset[str] = frozenset()
     warnings: tuple[str, ...] = ()
+    links: Mapping[str, str] = field(default_factory=dict)
+    unread: Mapping[str, str] = field(default_factory=dict)
 
 
-def convert(user: Node, decoded: Any, lang: str | None) -> Converted:
-    """Turn the spans of a decoded value into the types of the user's schema.
+@dataclass(frozen=True, slots=True)
+class SpanValue:
+    """`value` None: the span is no value of its field. `remark` says what was open and how it was read."""
+
+    value: Any
+    remark: str = ""
+
+
+def convert(user: Node, decoded: Any, context: PageContext) -> Converted:
+    """Turn the spans and link ids of a decoded value into the types of the user's schema.
 
     A span that does not parse gives null and a warning that names pointer and span; null for an optional property
     that refuses null is left out; a list entry that does not parse is left out, with a warning. Bounds and formats are
     the validator's business.
     """
-    walk = _Walk(SchemaTree(user), lang)
+    walk = _Walk(SchemaTree(user), context)
     value = walk.value(user, decoded, "", "")
-    return Converted(value, walk.spans, frozenset(walk.verbatim), tuple(walk.warnings))
+    warnings = tuple(walk.warnings)
+    return Converted(value, walk.spans, frozenset(walk.verbatim), warnings, walk.links, walk.unread)
+
+
+def convert_span(node: Node, kind: LeafKind, span: str, context: PageContext, name: str = "") -> Any:
+    """The value of one leaf as `convert` would give it, or None: `span` is what the model writes, a link's id included.
+
+    `node` is the leaf's schema with references followed (SchemaTree.node); `name` the property it stands under.
+    """
+    return read_span(node, kind, span, context, name).value
+
+
+def read_span(node: Node, kind: LeafKind, span: str, context: PageContext, name: str = "") -> SpanValue:
+    """As convert_span, with what a reader should know about the reading."""
+    lang, conventions = context.lang, context.conventions
+    if kind in ("integer", "number"):
+        unit = time_unit(name, str(node.get("description", "")))
+        found = parse_duration(span, lang, unit, conventions) if unit else parse_number(span, lang, conventions)
+        return SpanValue(_json_number(found.value, kind), found.remark)
+    if kind in ("date", "date-time", "time"):
+        moment = parse_date(span, lang, kind, conventions)
+        return SpanValue(moment.value, moment.remark)
+    if kind == "duration":
+        length = parse_iso_duration(span, lang, conventions)
+        return SpanValue(length.value, length.remark)
+    if kind == "email":
+        address = _EMAIL.search(plain(span))
+        fits = address is not None and _has_format(str(node.get("format", "email"))).is_valid(address[0])
+        return SpanValue(address[0] if address is not None and fits else None)
+    if kind == "link":
+        link = context.links.get(span)
+        form = node.get("format")
+        return SpanValue(
+            formatted_url(link.url, form if isinstance(form, str) else None, context.charset) if link else None
+        )
+    return SpanValue(span)
 
 
 def time_unit(name: str, description: str) -> TimeUnit | None:
@@ -80,10 +152,12 @@ class _Walk:
     """Schema and value walked together; what was met on the way. `nested` counts alternatives within alternatives."""
 
     tree: SchemaTree
-    lang: str | None
+    context: PageContext
     nested: int = 0
     spans: dict[str, str] = field(default_factory=dict)
+    links: dict[str, str] = field(default_factory=dict)
     verbatim: set[str] = field(default_factory=set)
+    unread: dict[str, str] = field(default_factory=dict)
     warnings: list[str] = field(default_factory=list)
 
     def value(self, schema: Any, value: Any, pointer: str, name: str) -> Any:
@@ -97,7 +171,7 @@ class _Walk:
         if isinstance(value, list):
             return self._array(self.tree.node(schema), value, pointer, name)
         kind = leaf_kind(self.tree, schema)
-        if isinstance(value, str) and kind in SPAN_KINDS:
+        if isinstance(value, str) and kind is not None and (kind in SPAN_KINDS or kind == "link"):
             return self._span(self.tree.node(schema), kind, value, pointer, name)
         return value
 
@@ -106,7 +180,7 @@ class _Walk:
         best: _Walk | None = None
         result, rank = value, -1
         for branch in branches:
-            trial = _Walk(self.tree, self.lang, self.nested + 1)
+            trial = _Walk(self.tree, self.context, self.nested + 1)
             found = trial.value(branch, value, pointer, name)
             if found is not None and self.tree.fits(branch, found):
                 score = 2 if trial.warnings else 3
@@ -116,7 +190,9 @@ class _Walk:
                 best, result, rank = trial, found, score
         if best is not None:
             self.spans.update(best.spans)
+            self.links.update(best.links)
             self.verbatim.update(best.verbatim)
+            self.unread.update(best.unread)
             self.warnings.extend(best.warnings)
         return result
 
@@ -147,32 +223,23 @@ class _Walk:
             out.append(found)
         return out
 
-    def _span(self, node: Node, kind: LeafKind | None, span: str, pointer: str, name: str) -> Any:
+    def _span(self, node: Node, kind: LeafKind, span: str, pointer: str, name: str) -> Any:
         """One span in its type, or None with a warning."""
-        if kind == "verbatim":
-            self.spans[pointer] = span
-            self.verbatim.add(pointer)
-            return span
-        value: int | float | str | None
-        if kind in ("integer", "number"):
-            found = self._number(node, span, name)
-            value, remark = _json_number(found.value, kind), found.remark
-            wanted = "whole number" if kind == "integer" else "number"
-        else:
-            assert kind in ("date", "date-time", "time"), kind
-            moment = parse_date(span, self.lang, kind)
-            value, remark, wanted = moment.value, moment.remark, kind
-        if value is None:
-            self.warnings.append(f"{pointer or '/'}: {_shown(span)} was read as no {wanted}; null was taken")
+        found = read_span(node, kind, span, self.context, name)
+        if found.value is None:
+            self.unread[pointer] = f"{_shown(span)} was read as no {_WANTED[kind]}"
+            self.warnings.append(f"{pointer or '/'}: {self.unread[pointer]}; null was taken")
             return None
-        if remark:
-            self.warnings.append(f"{pointer or '/'}: {_shown(span)}: {remark}")
-        self.spans[pointer] = span
-        return value
-
-    def _number(self, node: Node, span: str, name: str) -> ParsedNumber:
-        unit = time_unit(name, str(node.get("description", "")))
-        return parse_duration(span, self.lang, unit) if unit else parse_number(span, self.lang)
+        self.unread.pop(pointer, None)  # of a list entry that was left out
+        if found.remark:
+            self.warnings.append(f"{pointer or '/'}: {_shown(span)}: {found.remark}")
+        if kind == "link":
+            self.links[pointer] = self.context.links[span].id
+        else:
+            self.spans[pointer] = span
+        if kind == "verbatim":
+            self.verbatim.add(pointer)
+        return found.value
 
 
 def _json_number(value: Decimal | None, kind: str) -> int | float | None:
@@ -196,6 +263,11 @@ def _extra(node: Node, key: str) -> Any:
 def _names_match(pattern: str) -> jsonschema_rs.Validator:
     """A pattern in JSON Schema's dialect of regular expressions (ECMA-262), which python's re does not read."""
     return jsonschema_rs.validator_for({"pattern": pattern}, offline=True)
+
+
+@lru_cache(maxsize=8)
+def _has_format(form: str) -> jsonschema_rs.Validator:
+    return jsonschema_rs.validator_for({"format": form}, validate_formats=True, offline=True)
 
 
 def _shown(span: str) -> str:

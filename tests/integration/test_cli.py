@@ -68,6 +68,7 @@ def test_evidence_wraps_the_record(answering: Any, schema: str, capsys: pytest.C
     assert wrapped["evidence"]["/name"]["found"] is True
     assert "css_path" in wrapped["evidence"]["/price"]
     assert wrapped["target"] == EXAMPLE
+    assert (wrapped["status"], wrapped["redirects"], wrapped["rendered"]) == (None, [], False)
 
 
 def test_stats_go_to_stderr_and_to_a_file(
@@ -79,7 +80,11 @@ def test_stats_go_to_stderr_and_to_a_file(
     streams = capsys.readouterr()
     assert streams.out == ""
     assert "acceptance length" in streams.err
-    assert json.loads(file.read_text())[0]["output_tokens"] > 0
+    assert "rendered" in streams.err
+    row = json.loads(file.read_text())[0]
+    assert row["output_tokens"] > 0
+    assert row["fetch_ms"] > 0
+    assert (row["status"], row["redirects"], row["rendered"]) == (None, [], False)
     assert json.loads(Path("out.json").read_text())["price"] == 48.5
 
 
@@ -232,3 +237,25 @@ def test_a_project_file_of_another_shape(tmp_path: Path, capsys: pytest.CaptureF
     (tmp_path / "pyproject.toml").write_text(content)
     assert run(["extract", "missing.html", "-s", "product"]) == (2 if "fetchly" in content else 1)
     assert "INTERNAL" not in capsys.readouterr().err
+
+
+def test_rendering_is_asked_for_by_flag_or_setting_and_a_missing_browser_is_said(
+    schema: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("FETCHLY_BROWSER_PATH", "/nowhere/chromium")
+    assert run(["extract", EXAMPLE, "-s", schema, "--render", "always"]) == 2
+    assert capsys.readouterr().err.startswith("BROWSER_MISSING browser_path /nowhere/chromium: ")
+    monkeypatch.setenv("FETCHLY_RENDER", "always")
+    assert run(["extract", EXAMPLE, "-s", schema]) == 2
+    assert run(["extract", EXAMPLE, "-s", schema, "--render", "sometimes"]) == 2
+
+
+def test_what_a_page_hides_is_read_where_asked(
+    answering: Any, schema: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    answering(lambda task: ANSWER)
+    (tmp_path / "page.html").write_text("<h1>Teapot</h1><p hidden>Unseen words</p>")
+    assert run(["extract", "page.html", "-s", schema, "--show-document"]) == 0
+    assert "Unseen" not in capsys.readouterr().out
+    assert run(["extract", "page.html", "-s", schema, "--show-document", "--keep-hidden"]) == 0
+    assert "Unseen" in capsys.readouterr().out

@@ -9,9 +9,13 @@ import time
 from collections.abc import Iterator
 from datetime import UTC, datetime
 
+import brotli
 import pytest
+from backports import zstd
 
-from fetchly.crawler.http import FetchPolicy, HttpFetcher, StatusError, retry_after
+from fetchly.crawler.answers import StatusError, retry_after
+from fetchly.crawler.http import FetchPolicy, HttpFetcher
+from fetchly.crawler.inflate import ACCEPT_ENCODING
 from fetchly.egress import EgressGate, resolve
 from fetchly.errors import ConfigurationError, FetchError, PolicyRefused
 from tests.support.site import Site, Visit, answer, redirect
@@ -47,7 +51,7 @@ def test_a_page_arrives_unchanged(site: Site, fetcher: HttpFetcher) -> None:
     assert page.url == site.url("/p?q=1#f")
     assert page.redirects == ()
     assert site.visits[0].path == "/p?q=1"
-    assert site.visits[0].headers["accept-encoding"] == "gzip, deflate"
+    assert site.visits[0].headers["accept-encoding"] == ACCEPT_ENCODING
 
 
 def test_the_environment_names_no_proxy(site: Site, fetcher: HttpFetcher, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -75,6 +79,7 @@ def test_the_status_is_that_of_the_last_hop(site: Site, fetcher: HttpFetcher) ->
     error = failure(fetcher, site.url("/r"))
     assert isinstance(error, StatusError)
     assert (error.status, error.url, error.retry_after_s, error.retryable) == (429, site.url("/fail"), 7.0, True)
+    assert error.redirects == (site.url("/r"),)
     assert "wait 7 s" in error.line()
 
 
@@ -190,6 +195,8 @@ def test_bombs_are_bounded(site: Site, fetcher: HttpFetcher) -> None:
     site.routes |= {
         "/gzip": answer(bomb, headers=[("Content-Encoding", "gzip")]),
         "/twice": answer(gzip.compress(bomb), headers=[("Content-Encoding", "gzip, gzip")]),
+        "/br": answer(brotli.compress(b"A" * 50_000_000, quality=5), headers=[("Content-Encoding", "br")]),
+        "/zstd": answer(zstd.compress(b"A" * 5_000_000) * 10, headers=[("Content-Encoding", "zstd")]),
     }
     for path in site.routes:
         start = time.monotonic()
@@ -197,10 +204,14 @@ def test_bombs_are_bounded(site: Site, fetcher: HttpFetcher) -> None:
         assert time.monotonic() - start < 2
 
 
-def test_members_that_hold_nothing_are_bounded(site: Site, fetcher: HttpFetcher) -> None:
+@pytest.mark.parametrize(
+    ("name", "nothing"),
+    [("gzip", gzip.compress(b"")), ("zstd", zstd.compress(b"")), ("zstd", b"\x50\x2a\x4d\x18\x04\0\0\0skip")],
+)
+def test_members_that_hold_nothing_are_bounded(site: Site, fetcher: HttpFetcher, name: str, nothing: bytes) -> None:
     def empty_members(visit: Visit) -> None:
-        visit.send(b"HTTP/1.1 200 OK\r\nContent-Encoding: gzip\r\n\r\n")
-        visit.endless(gzip.compress(b"") * 1000)
+        visit.send(f"HTTP/1.1 200 OK\r\nContent-Encoding: {name}\r\n\r\n".encode())
+        visit.endless(nothing * 1000)
 
     site.routes["/"] = empty_members
     assert failure(fetcher, site.url()).code == "BODY_TOO_LARGE"
@@ -231,7 +242,11 @@ def test_a_body_of_exactly_the_limit_is_whole(site: Site, fetcher: HttpFetcher) 
         (b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nabcde\r\n", "PROTOCOL"),
         (b"\x16\x03\x01 this is not HTTP\r\n\r\n", "PROTOCOL"),
         (b"", "PROTOCOL"),
-        (b"HTTP/1.1 200 OK\r\nContent-Encoding: br\r\n\r\n\x0b\x02\x80abc\x03", "ENCODING_UNKNOWN"),
+        (b"HTTP/1.1 200 OK\r\nContent-Encoding: compress\r\n\r\n\x1f\x9dabc", "ENCODING_UNKNOWN"),
+        (b"HTTP/1.1 200 OK\r\nContent-Encoding: br\r\n\r\nnot brotli at all", "BODY_BROKEN"),
+        (b"HTTP/1.1 200 OK\r\nContent-Encoding: zstd\r\n\r\nnot zstd at all", "BODY_BROKEN"),
+        (b"HTTP/1.1 200 OK\r\nContent-Encoding: br\r\n\r\n" + brotli.compress(PAGE)[:-3], "BODY_BROKEN"),
+        (b"HTTP/1.1 200 OK\r\nContent-Encoding: zstd\r\n\r\n" + zstd.compress(PAGE)[:-3], "BODY_BROKEN"),
         (b"HTTP/1.1 200 OK\r\nContent-Encoding: gzip\r\n\r\nnot gzip at all", "BODY_BROKEN"),
         (b"HTTP/1.1 200 OK\r\nContent-Encoding: gzip\r\n\r\n" + gzip.compress(PAGE)[:-6], "BODY_BROKEN"),
     ],

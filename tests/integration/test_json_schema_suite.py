@@ -19,7 +19,7 @@ DRAFTS = ("draft2020-12", "draft7")
 # What was measured with llguidance 1.9.1: schemas compiled and valid instances accepted in strict mode, and schemas
 # that check mode compiles. Floors: a better desugaring may raise them.
 COMPILED = {"draft2020-12": 298, "draft7": 217}
-VALID_ACCEPTED = {"draft2020-12": 418, "draft7": 309}
+VALID_ACCEPTED = {"draft2020-12": 422, "draft7": 312}
 CHECKED = {"draft2020-12": 348, "draft7": 234}
 
 

@@ -3,6 +3,7 @@
 import asyncio
 import json
 import threading
+import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,7 +15,9 @@ from pydantic import BaseModel, field_validator
 import fetchly
 from fetchly.errors import ConfigurationError, DocumentError, FetchError, Interrupted, RecordInvalid
 from fetchly.extraction.generator import GenerationTask
+from tests.support.browser import needs_browser
 from tests.support.scripted_generator import ScriptedGenerator
+from tests.support.site import Site, answer, redirect
 
 PAGE = b"<html lang=en><title>Teapot</title><h1>Hazel teapot</h1><p>Only \xc2\xa348.50 today</p></html>"
 
@@ -227,3 +230,100 @@ class Fragile(BaseModel):
 def test_a_validator_that_fails_in_its_own_way_is_a_refused_record() -> None:
     with client(lambda task: '{"name": "Hazel teapot"}') as opened, pytest.raises(RecordInvalid, match="KeyError"):
         opened.extract(PAGE, Fragile)
+
+
+def test_what_was_fetched_is_told_with_the_record(tmp_path: Path) -> None:
+    with Site() as site, client(teapot, allow_private=True) as opened:
+        site.routes |= {"/a": redirect("/b"), "/b": answer(PAGE, status="203 Other")}
+        result = opened.extract(site.url("/a"), Teapot)
+    assert (result.url, result.status, result.redirects) == (site.url("/b"), 203, (site.url("/a"),))
+    assert result.rendered is False
+    assert result.stats.fetch_ms > 0
+    assert result.stats.read_ms > 0
+    with client(teapot) as opened:
+        assert opened.extract(PAGE, Teapot).status is None
+
+
+SHELL = (
+    b"<title>Shop</title><div id=root></div><script src=/app.js></script><script>setTimeout(() => root.innerHTML ="
+    b"'<h1>Hazel teapot</h1><p>Only \\u00a348.50 today</p>', 50)</script>"
+)
+
+
+@needs_browser
+def test_auto_renders_a_page_that_is_empty_without_and_no_other() -> None:
+    with Site() as site, client(teapot, allow_private=True) as opened:
+        site.routes |= {"/shell": answer(SHELL), "/app.js": answer(b"", content_type="text/javascript")}
+        site.routes["/page"] = answer(PAGE + b"<p>" + b"More words. " * 50 + b"<script src=/app.js></script>")
+        result = opened.extract(site.url("/shell"), Teapot)
+        assert (result.rendered, result.url, result.warnings) == (True, site.url("/shell"), ())
+        assert result.evidence["/name"].text == "Hazel teapot"
+        assert [visit.path for visit in site.visits].count("/shell") == 1
+        assert opened.extract(site.url("/page"), Teapot).rendered is False
+
+
+@needs_browser
+def test_always_renders_files_and_bytes_too_and_never_nothing(tmp_path: Path) -> None:
+    file = tmp_path / "shell.html"
+    file.write_bytes(SHELL)
+    with client(teapot, render="always") as opened:
+        for target in (str(file), SHELL):
+            result = opened.extract(target, Teapot)
+            assert result.rendered
+            assert result.evidence["/name"].text == "Hazel teapot"
+        assert "Hazel teapot" in opened.show_document(str(file), Teapot)
+    with client(teapot, render="never", allow_private=True) as opened, Site(routes={"/": answer(SHELL)}) as site:
+        with pytest.raises((DocumentError, RecordInvalid)):
+            opened.extract(site.url(), Teapot)
+        assert [visit.path for visit in site.visits] == ["/"]
+
+
+def test_without_a_browser_auto_says_so_and_always_fails() -> None:
+    empty = b"<div id=root></div><script src=/app.js></script>"
+    with Site(
+        routes={"/empty": answer(empty), "/little": answer(empty + b"<h1>Hazel teapot</h1><p>\xc2\xa348.50")}
+    ) as site:
+        with client(teapot, allow_private=True, browser_path="/nowhere/chromium") as opened:
+            result = opened.extract(site.url("/little"), Teapot)
+            assert not result.rendered
+            assert "no browser" in result.warnings[0]
+            with pytest.raises(DocumentError) as failed:
+                opened.extract(site.url("/empty"), Teapot)
+            assert failed.value.code == "DOCUMENT_EMPTY"
+            assert "no such program" in failed.value.line()
+        with client(teapot, allow_private=True, render="always", browser_path="/nowhere/chromium") as opened:
+            with pytest.raises(ConfigurationError) as missing:
+                opened.extract(site.url("/little"), Teapot)
+            assert missing.value.code == "BROWSER_MISSING"
+
+
+def test_a_local_page_is_never_rendered_unasked(tmp_path: Path) -> None:
+    generator = ScriptedGenerator(teapot)
+    with fetchly.Client(generator=generator, browser_path="/nowhere/chromium") as opened:
+        with pytest.raises(DocumentError) as failed:
+            opened.extract(SHELL.replace(b"<title>Shop</title>", b""), Teapot)
+        assert "chromium" not in failed.value.line()
+
+
+def test_a_mode_that_does_not_exist_is_a_configuration_error() -> None:
+    with pytest.raises(ConfigurationError, match="render"):
+        client(teapot, render="sometimes")
+
+
+@needs_browser
+def test_a_cancelled_call_stops_a_rendering_too() -> None:
+    async def cancelled(site: Site) -> None:
+        async with fetchly.AsyncClient(
+            generator=ScriptedGenerator(teapot), allow_private=True, render="always"
+        ) as opened:
+            work = asyncio.create_task(opened.extract(site.url(), Teapot))
+            while not site.visits:
+                await asyncio.sleep(0.01)
+            start = time.monotonic()
+            work.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await work
+            assert time.monotonic() - start < 10
+
+    with Site(routes={"/": lambda visit: visit.stopped.wait(15)}) as site:  # type: ignore[dict-item]
+        asyncio.run(cancelled(site))

@@ -10,7 +10,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from fetchly.errors import SchemaError
-from fetchly.extraction.decoding import decoding_schema
+from fetchly.extraction.decoding import LINKS, decoding_schema
+from fetchly.extraction.page_context import PageContext
 from fetchly.extraction.prompt import render_task
 from fetchly.extraction.shape import every_node
 from fetchly.extraction.values import convert
@@ -35,9 +36,11 @@ def test_derivation_ends_well(user: dict[str, Any], verbatim: Any) -> None:
             assert node["type"] in ("string", ["string", "null"])
         if "properties" in node and isinstance(node.get("additionalProperties"), bool):
             assert node["required"] == list(node["properties"])
-    assert not {"oneOf", "allOf", "not", "if", "uniqueItems"} & {
-        key for node in every_node(derived) for key in node
-    } - {name for node in every_node(user) for name in node.get("properties", {})}
+        if node.get("uniqueItems") is True:
+            assert node["items"] == {"$ref": f"#/$defs/{LINKS}"}
+    assert not {"oneOf", "allOf", "not", "if"} & {key for node in every_node(derived) for key in node} - {
+        name for node in every_node(user) for name in node.get("properties", {})
+    }
 
 
 @SLOW
@@ -48,7 +51,7 @@ def test_conversion_and_prompt_never_crash(user: dict[str, Any], value: Any) -> 
         plan = decoding_schema(user)
     except SchemaError:
         return
-    convert(plan.user, value, "en")
+    convert(plan.user, value, PageContext("en"))
     assert render_task(user)
 
 

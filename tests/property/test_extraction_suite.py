@@ -10,6 +10,7 @@ import pytest
 
 from fetchly.errors import RecordInvalid, SchemaError
 from fetchly.extraction.decoding import decoding_schema
+from fetchly.extraction.page_context import PageContext
 from fetchly.extraction.prompt import render_task
 from fetchly.extraction.schema import UserSchema
 from fetchly.extraction.validation import RecordValidator
@@ -44,7 +45,7 @@ def test_strangers_schemas() -> None:
         assert render_task(group["schema"])
         derived += 1
         for case in group["tests"]:
-            value = convert(plan.user, case["data"], "en").value
+            value = convert(plan.user, case["data"], PageContext("en")).value
             try:
                 validator.check(value)
             except RecordInvalid as error:

@@ -3,17 +3,27 @@
 from __future__ import annotations
 
 import datetime
+import time
 from decimal import Decimal
+from typing import Any
 
+import jsonschema_rs
 import pytest
 from babel.dates import format_date
 from babel.numbers import format_decimal
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from fetchly.extraction.conventions import SILENT, Conventions
 from fetchly.extraction.dates import parse_date
-from fetchly.extraction.grounding import Grounder, fold
-from fetchly.extraction.numbers import parse_duration, parse_number
+from fetchly.extraction.durations import parse_duration
+from fetchly.extraction.grounding import Grounder
+from fetchly.extraction.month_names import COMMON_LANGUAGES
+from fetchly.extraction.numbers import parse_number
+from fetchly.extraction.page_context import PageContext, page_context
+from fetchly.extraction.text_search import fold
+from fetchly.extraction.values import read_span
+from fetchly.goods import Link
 from tests.support.documents import make_document
 
 LANGUAGES = [
@@ -35,6 +45,21 @@ LANGUAGES = [
     "fi",
     "da",
 ]
+HABITS = [SILENT, Conventions(","), Conventions(".", True), Conventions(order="DMY", mixed_orders=True)]
+FORMS: dict[Any, dict[str, Any]] = {
+    "integer": {"type": "integer"},
+    "number": {"type": "number"},
+    "date": {"type": "string", "format": "date"},
+    "date-time": {"type": "string", "format": "date-time"},
+    "time": {"type": "string", "format": "time"},
+    "duration": {"type": "string", "format": "duration"},
+    "email": {"type": "string", "format": "email"},
+    "link": {"type": "string", "format": "uri"},
+    "verbatim": {"type": "string"},
+}
+VALIDATORS = {
+    kind: jsonschema_rs.validator_for(schema, validate_formats=True, offline=True) for kind, schema in FORMS.items()
+}
 WORDS = st.text(alphabet="ab ÄÖß'’“”\u00a0½-ıİé\u0301日本1", min_size=1, max_size=12)
 
 
@@ -59,18 +84,71 @@ def test_durations_add_up(hours: int, minutes: int, form: str) -> None:
 @settings(deadline=None, max_examples=150)
 @given(
     st.dates(datetime.date(1980, 1, 1), datetime.date(2035, 12, 31)),
-    st.sampled_from(["en", "de", "fr", "es", "it", "nl", "sv", "pl", "ru", "ja", "fi", "da"]),
+    st.sampled_from([*COMMON_LANGUAGES, "ja", "zh", "ko", "is", "hy", "ka", "mk", "sq", "sw", "af", "cy", "ga", "ta"]),
+    st.sampled_from(["long", "full"]),
 )
-def test_long_dates_round_trip(day: datetime.date, lang: str) -> None:
-    found = parse_date(format_date(day, "long", locale=lang), lang, "date")
+def test_written_dates_round_trip(day: datetime.date, lang: str, form: Any) -> None:
+    """In every common language and some others; the Thai year is that of its own calendar in CLDR's pattern alone."""
+    found = parse_date(format_date(day, form, locale=lang), lang, "date")
     assert (found.value, found.remark) == (day.isoformat(), "")
 
 
-@settings(deadline=None)
-@given(st.text(max_size=30), st.sampled_from([*LANGUAGES, "", "xx", "no"]))
-def test_any_text_is_a_number_or_not(text: str, lang: str) -> None:
-    parse_number(text, lang)
-    parse_duration(text, lang, "minute")
+@settings(deadline=None, max_examples=200)
+@given(st.dates(datetime.date(1980, 1, 1), datetime.date(2035, 12, 31)), st.sampled_from(LANGUAGES))
+def test_short_dates_round_trip(day: datetime.date, lang: str) -> None:
+    written = format_date(day, "short", locale=lang.replace("-", "_"))
+    found = parse_date(written, lang, "date")
+    assert found.value == day.isoformat()
+    assert bool(found.remark) == (lang == "en" and day.day <= 12 and day.day != day.month)
+
+
+SPANS = ["15/4/2019", "12 mars 2024", "3:30 pm", "March 5, 2024 10:00 EST", "yesterday", "1.500", "PT5M", "5.3.24"]
+
+
+@pytest.mark.parametrize("zone", ["UTC", "Asia/Kolkata", "America/New_York", "Pacific/Kiritimati"])
+def test_values_know_neither_today_nor_the_machine_s_zone(zone: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    def values() -> list[object]:
+        context = PageContext("en")
+        kinds: list[Any] = ["date", "date-time", "time", "number", "duration"]
+        return [read_span({}, kind, span, context) for kind in kinds for span in SPANS]
+
+    before = values()
+    monkeypatch.setenv("TZ", zone)
+    time.tzset()
+    try:
+        assert values() == before
+    finally:
+        monkeypatch.undo()
+        time.tzset()
+
+
+PIECES = [
+    "3", "12", "2024", "'24", "0", "31", "99", "March", "Mar", "mars", "-", "/", ".", ", ", " ", "to", "th",
+    "令和", "元年",
+    "พ.ศ.", "هـ", "T10:00", "Z", "pm", "h", "min", "€", "k", "L1", "@", "a.b",
+]  # fmt: skip
+TEXTS = st.one_of(
+    st.text(max_size=30),
+    st.text("0123456789 .,-/:'年月日PTHMS%€½万", max_size=24),
+    st.lists(st.sampled_from(PIECES), max_size=9).map("".join),
+)
+
+
+@settings(deadline=None, max_examples=300)
+@given(TEXTS, st.sampled_from([*LANGUAGES, "", "xx", "no", "th", "fa", "ar", "eu", None]), st.sampled_from(HABITS))
+def test_any_text_is_a_value_or_not(text: str, lang: str | None, habits: Conventions) -> None:
+    """Never an error; and what comes out has the form that was asked for."""
+    context = PageContext(lang, habits, {"L1": Link("L1", "x", "https://x.test/")})
+    for kind, schema in FORMS.items():
+        found = read_span(schema, kind, text, context, "minutes")
+        assert found.value is None or VALIDATORS[kind].is_valid(found.value), (kind, found)
+    parse_duration(text, lang, "minute", habits)
+
+
+@settings(deadline=None, max_examples=200)
+@given(st.lists(TEXTS, max_size=4))
+def test_any_page_has_habits(lines: list[str]) -> None:
+    page_context(make_document(*(" ".join(line.split()) for line in lines)))
 
 
 @settings(deadline=None, max_examples=300)
@@ -81,7 +159,7 @@ def test_evidence_offsets_are_exact(lines: list[str], data: st.DataObject) -> No
     start = data.draw(st.integers(0, len(block.text) - 1))
     end = data.draw(st.integers(start + 1, len(block.text)))
     wanted = block.text[start:end]
-    evidence = Grounder(document).locate(wanted)
+    evidence = Grounder(document).evidence(wanted)[""]
     assert evidence.found == bool(fold(wanted).text)
     if evidence.found:
         assert evidence.start is not None

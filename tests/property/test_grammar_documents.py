@@ -37,6 +37,10 @@ def compiled(schema: Schema, source: str) -> Grammar:
     return toy_compiler().compile(schema, source)
 
 
+def respelt(escape: re.Match[str]) -> str:
+    return json.dumps(json.loads(f'"{escape[0]}"'), ensure_ascii=False)[1:-1]
+
+
 def check_spans(value: Any, schema: Schema, root: Schema, substrings: set[str]) -> bool:
     """Whether `value` satisfies `schema` with every x-verbatim string a substring of a line, without outer space."""
     if "$ref" in schema:
@@ -69,7 +73,8 @@ def test_whatever_is_written_is_valid(schema: Schema, source: str, seed: int) ->
     for _ in range(3):
         text = random_document(grammar, rng)
         value = json.loads(text)
-        assert re.sub(r"-0\b", "0", text) == json.dumps(value, ensure_ascii=False)  # -0 is an integer too
+        shortest = re.sub(r"\\(?:\\|u00[01][0-9a-fA-F]|u007[fF])", respelt, text)  # free strings escape as they like
+        assert re.sub(r"-0\b", "0", shortest) == json.dumps(value, ensure_ascii=False)  # -0 is an integer too
         jsonschema.validate(value, schema)
         assert check_spans(value, schema, schema, substrings), text
 

@@ -55,6 +55,8 @@ def _schema(rng: random.Random, depth: int) -> Any:
     for _ in range(rng.randint(1, 4)):
         keyword = rng.choice(_KEYWORDS)
         schema[keyword] = _value(rng, keyword, depth)
+        if keyword == "uniqueItems" and rng.random() < 0.8:
+            schema["items"] = rng.choice(_CHOICES)
         if keyword == "if":
             schema[rng.choice(("then", "else"))] = _schema(rng, depth - 1)
     return schema
@@ -67,7 +69,24 @@ _MOST = ("maxLength", "maxItems", "maxProperties")
 _BOUNDS = ("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum")
 _SPECIAL = ("patternProperties", "const", "enum", "pattern", "format", "multipleOf", "dependentRequired", "$ref")
 _OFTEN = ("type", "type", "properties", "properties", "properties", "required", "required", "oneOf")
-_KEYWORDS = (*_OFTEN, *_ONE, *_MANY, *_LEAST, *_MOST, *_BOUNDS, *_SPECIAL, "dependentSchemas", "contains")
+_KEYWORDS = (
+    *_OFTEN,
+    *_ONE,
+    *_MANY,
+    *_LEAST,
+    *_MOST,
+    *_BOUNDS,
+    *_SPECIAL,
+    "dependentSchemas",
+    "contains",
+    "uniqueItems",
+)
+_CHOICES: tuple[Any, ...] = (
+    {"enum": ["a", "ab", "", "b"]},
+    {"anyOf": [{"const": "ab"}, {"enum": ["x1", "a"]}]},
+    {"$ref": "#/$defs/p"},
+    {"enum": ["a", "b", 1]},
+)
 
 
 def _value(rng: random.Random, keyword: str, depth: int) -> Any:
@@ -93,6 +112,8 @@ def _value(rng: random.Random, keyword: str, depth: int) -> Any:
         "multipleOf": (2, 3, 0.5, 0.01, 1),
         "$ref": ("#", "#/$defs/p", "#/$defs/q"),
     }
+    if keyword == "uniqueItems":
+        return True
     if keyword == "required":
         return rng.sample(NAMES, rng.randint(0, 2))
     if keyword == "enum":

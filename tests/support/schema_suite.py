@@ -1,22 +1,24 @@
-"""Schemas and instances of the JSON Schema test suite, and a byte-level matcher that judges texts by the grammar."""
+"""Schemas and instances of the JSON Schema test suite, and a matcher of bytes that judges texts by the grammar."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-from llguidance import LLMatcher, LLTokenizer
+from tokenizers import Tokenizer, decoders, models, pre_tokenizers
+
+from fetchly_llm.errors import SchemaRefused
+from fetchly_llm.grammar.compiler import GrammarCompiler
+from tests.support.grammar_walks import legal
 
 METASCHEMAS = {
     "draft2020-12": "https://json-schema.org/draft/2020-12/schema",
     "draft7": "http://json-schema.org/draft-07/schema#",
 }
-_LAYOUT: Any = {"whitespace_flexible": False, "item_separator": ", ", "key_separator": ": ", "lenient": False}
-_TOKENIZER = LLTokenizer("byte")
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,35 +51,33 @@ def cases(suite: Path, draft: str, folder: str = "") -> Iterator[Case]:
 
 
 class ByteMatcher:
-    """llguidance over single bytes; `refusal` tells why it did not compile the schema, "" when it did."""
+    """The compiled grammar over single bytes; `refusal` tells why the schema was not compiled, "" when it was."""
 
     def __init__(self, schema: dict[str, Any], allowed_escapes: str) -> None:
-        options: Any = {**_LAYOUT, "json_allowed_escapes": allowed_escapes}
-        grammar = LLMatcher.grammar_from_json_schema(json.dumps(schema), overrides=options)
-        self._matcher = LLMatcher(_TOKENIZER, grammar, log_level=0)
-        if not self._matcher.is_error():
-            self._matcher.compute_bitmask()
-        self.refusal = self._matcher.get_error() if self._matcher.is_error() else ""
+        self.refusal = ""
+        try:
+            grammar = _byte_compiler().compile(schema, allowed_escapes=allowed_escapes)
+        except SchemaRefused as refused:
+            self.refusal = refused.message
+            return
+        self._start = grammar.matcher()
+        self._matcher = self._start.fork()
 
     def allowed_bytes(self) -> list[int]:
         """The bytes that may come next; [] when the text is complete and nothing may follow."""
-        if self._matcher.is_stopped():
-            return []
-        mask = np.frombuffer(self._matcher.compute_bitmask(), dtype=np.uint8)
-        assert not self._matcher.is_error(), self._matcher.get_error()
-        return [int(byte) for byte in np.unpackbits(mask, bitorder="little")[:256].nonzero()[0]]
+        return [self._matcher.spelling(token)[0] for token in legal(self._matcher) if self._matcher.spelling(token)]
 
     def write(self, byte: int) -> None:
         """Go on by one allowed byte."""
-        assert self._matcher.consume_token(byte), self._matcher.get_error()
+        self._matcher.accept(_token_of_byte()[byte])
 
     def is_complete(self) -> bool:
         """Whether the bytes written so far are a whole text."""
-        return bool(self._matcher.is_accepting())
+        return self._matcher.is_accepting
 
     def restart(self) -> None:
         """Back to the empty text."""
-        self._matcher.reset()
+        self._matcher = self._start.fork()
 
     def accepts(self, instance: object) -> bool:
         """Whether the instance, written in the fixed layout, is a whole text of the grammar."""
@@ -85,12 +85,34 @@ class ByteMatcher:
 
     def accepts_text(self, text: str) -> bool:
         """Whether `text` is a whole text of the grammar."""
-        tokens = _TOKENIZER.tokenize_bytes(text.encode("utf-8", "surrogatepass"))
-        try:
-            return self._matcher.try_consume_tokens(tokens) == len(tokens) and self._matcher.is_accepting()
-        finally:
-            assert not self._matcher.is_error(), self._matcher.get_error()
-            self._matcher.reset()
+        self.restart()
+        for byte in text.encode("utf-8", "surrogatepass"):
+            token = _token_of_byte()[byte]
+            if not self._matcher.is_legal(token):
+                return False
+            self._matcher.accept(token)
+        return self._matcher.is_accepting
+
+
+@cache
+def _byte_tokenizer() -> Tokenizer:
+    tokens = ["<|end|>", *sorted(pre_tokenizers.ByteLevel.alphabet())]
+    tokenizer = Tokenizer(models.BPE({token: number for number, token in enumerate(tokens)}, []))
+    tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)
+    tokenizer.decoder = decoders.ByteLevel()
+    tokenizer.add_special_tokens(["<|end|>"])
+    return tokenizer
+
+
+@cache
+def _byte_compiler() -> GrammarCompiler:
+    return GrammarCompiler(_byte_tokenizer().to_str(), [0], 257)
+
+
+@cache
+def _token_of_byte() -> dict[int, int]:
+    matcher = _byte_compiler().compile({"type": "null"}).matcher()
+    return {matcher.spelling(token)[0]: token for token in range(257) if matcher.spelling(token)}
 
 
 def resolves(schema: object, pointer: str) -> bool:

@@ -17,7 +17,9 @@ class ScriptedGenerator:
         *,
         context_length: int = 100_000,
         notices: tuple[SchemaNotice, ...] = (),
+        trained_format: str | None = None,
     ) -> None:
+        self.trained_format = trained_format
         self._answer = answer
         self._context_length = context_length
         self._notices = notices

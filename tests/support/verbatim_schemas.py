@@ -22,6 +22,7 @@ WORDS = [
     ".",
     "$",
     "19",
+    ":",
     "北",
     "京",
     "がる",
@@ -78,12 +79,24 @@ def _objects(values: st.SearchStrategy[Schema]) -> st.SearchStrategy[Schema]:
     return st.builds(build, st.dictionaries(st.sampled_from(KEYS), values, max_size=4), st.integers(0, 15))
 
 
+choices = st.sampled_from(
+    [
+        {"type": "string", "x-verbatim": True},
+        {"anyOf": [{"type": "string", "x-verbatim": True, "maxLength": 4}, {"$ref": "#/$defs/span"}]},
+        {"enum": ["L1", "L12", "L2", '"', "é", "été"]},
+        {"anyOf": [{"const": ""}, {"enum": ["a", "a b", "北"]}]},
+    ]
+)
+
+
 def _arrays(items: st.SearchStrategy[Schema]) -> st.SearchStrategy[Schema]:
-    return st.builds(
-        lambda item, least, more: {"type": "array", "items": item, "minItems": least, "maxItems": least + more},
-        items,
-        st.sampled_from([0, 0, 1, 2]),
-        st.integers(0, 4),
+    def build(item: Schema, least: int, more: int, extra: Schema) -> Schema:
+        return {"type": "array", "items": item, "minItems": least, "maxItems": least + more, **extra}
+
+    counts = (st.sampled_from([0, 0, 1, 2]), st.integers(0, 4))
+    return st.one_of(
+        st.builds(build, items, *counts, st.just({})),
+        st.builds(build, choices, *counts, st.just({"uniqueItems": True})),
     )
 
 
@@ -128,11 +141,17 @@ def line_substrings(source: str) -> set[str]:
     }
 
 
+_DATE = r"\d\d?\.\d\d?\.(?:\d{4}|\d\d)(?!\.?\d)|\d{4}\.\d\d?\.\d\d?(?!\.?\d)"
+_DOTTED = rf"(?!{_DATE})\d+(?:\.\d+)+(?!\.?\d)"
+_NUMBER = rf"(?<!\d)(?<!\d\.){_DOTTED}|(?:^|(?<=[\s$-]))\.(?:{_DOTTED}|\d+(?!\.?\d))"
+_CHUNK = re.compile(rf"{_NUMBER}|(?:(?!{_NUMBER})[a-zA-Z0-9é])+|.\u200d?")
+
+
 def span_places(source: str) -> list[str]:
     """Every place of the source that a span can take, as its text: by hand for the WORDS above."""
     places: list[str] = []
     for line in source.splitlines():
-        chunks = re.findall("[a-zA-Z0-9é]+|.\u200d?", line)
+        chunks = [match[0] for match in _CHUNK.finditer(line)]
         for start in range(len(chunks)):
             for end in range(start + 1, len(chunks) + 1):
                 if not chunks[start].isspace() and not chunks[end - 1].isspace():
@@ -211,12 +230,12 @@ class DocumentWriter:
                 item = self.draw(schema["items"], depth + 1)
             except LookupError:
                 break
-            if isinstance(item, str):
+            if item in items and ("uniqueItems" in schema or not isinstance(item, str)):
+                continue
+            if isinstance(item, str) and "uniqueItems" not in schema:
                 if item not in left:
                     continue
                 left.remove(item)
-            elif item in items:
-                continue
             items.append(item)
         if len(items) < least:
             raise LookupError

@@ -14,7 +14,7 @@ from llguidance import LLMatcher, LLParserLimits, LLTokenizer
 
 from fetchly_llm.errors import ModelUnsupported, RequestInvalid, SchemaRefused
 from fetchly_llm.grammar import bitmask
-from fetchly_llm.grammar.lark import LarkWriter, layout
+from fetchly_llm.grammar.lark import LarkWriter, layout, standalone
 from fetchly_llm.grammar.matcher import Matcher
 from fetchly_llm.grammar.refusal import locate
 from fetchly_llm.grammar.repetition import RepetitionRule
@@ -154,15 +154,17 @@ class GrammarCompiler:
         index = SpanIndex(source or "", lambda character: self._vocabulary.can_spell(escape(character)))
         productive = satisfiable(graph, index)
         refuse_unsatisfiable(graph, productive)
-        rule = None
-        if source is None:
-            schema = {keyword: value for keyword, value in graph.mapping("").items() if keyword != "x-guidance"}
-            text = LLMatcher.grammar_from_json_schema(schema, overrides=layout(allowed_escapes))
+        shapes = ShapeTable(graph, productive)
+        if shapes.conflicts:
+            raise shapes.conflicts[0].refusal()
+        if source is not None:
+            writer = LarkWriter(graph, index, productive, allowed_escapes, shapes.unique)
+            text = LLMatcher.grammar_from_lark(writer.write())
         else:
-            text = LLMatcher.grammar_from_lark(LarkWriter(graph, index, productive, allowed_escapes).write())
-            shapes = ShapeTable(graph, productive)
-            if shapes.has_arrays:
-                rule = RepetitionRule(shapes, index, self._vocabulary)
+            schema: Mapping[str, Any] = standalone(graph, "", shapes.unique) if shapes.unique else graph.mapping("")
+            schema = {keyword: value for keyword, value in schema.items() if keyword != "x-guidance"}
+            text = LLMatcher.grammar_from_json_schema(schema, overrides=layout(allowed_escapes))
+        rule = RepetitionRule(shapes, index, self._vocabulary) if shapes.has_arrays else None
         limits = parser_limits(source is not None)
         template = LLMatcher(self._tokenizer, text, log_level=0, limits=limits)
         if template.is_error():

@@ -68,6 +68,7 @@ class Desugarer:
         self.brancher = Brancher(document, notebook)
         self.judge = Judge(document)
         self.definitions: dict[str, Written] = {}
+        self.asks_for_unique = False  # whether some array node asks for unique items (uniqueness.py)
         self.origins: dict[str, str] = {}  # name of a definition -> pointer of what it defines
         self._names: dict[frozenset[str], str] = {}
         self._waiting: list[tuple[str, tuple[Place, ...]]] = []
@@ -115,6 +116,18 @@ class Desugarer:
             else:
                 nodes += written
         return union(nodes) or reason or Reason(places[0].pointer, "no value satisfies it")
+
+    def scalars(self, places: tuple[Place, ...]) -> Written | None:
+        """What `write` gives for listed values and texts; None for others, from which it could come back to here."""
+        places = self._distinct(places)
+        if not places:
+            return None
+        branch = self.brancher.start(places)
+        branches = [branch] if branch.has("enum") or branch.has("const") else self.brancher.settle(branch)[0]
+        for settled in branches:
+            if not (settled.has("enum") or settled.has("const")) and self._types(settled) != ["string"]:
+                return None
+        return self.write(places)
 
     def not_enforced(self, atom: Atom, keyword: str, why: str = "") -> None:
         """Leave a keyword of `atom` to the validator, or refuse it."""

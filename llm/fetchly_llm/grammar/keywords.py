@@ -144,7 +144,8 @@ IMPLIES: Final[Mapping[str, str]] = {
     ),
 }
 
-OUR_ANNOTATIONS: Final = ("x-verbatim", "x-computed")
+OUR_ANNOTATIONS: Final = ("x-verbatim", "x-computed", "x-link")
+_UNMISTAKABLE: Final = ("x-verbatim", "x-computed")  # close to no likely word of a user's own, as x-line is to x-link
 _FOREIGN_ANNOTATIONS: Final = frozenset(["example", "externalDocs", "xml", "discriminator", "$comment"])
 
 _HINTS: Final[Mapping[str, str]] = {
@@ -188,7 +189,7 @@ def is_annotation(keyword: str) -> bool:
     """Whether a stranger is known, or by its spelling declared, to constrain nothing."""
     if keyword in OUR_ANNOTATIONS or keyword in _FOREIGN_ANNOTATIONS:
         return True
-    return keyword.startswith("x-") and keyword != "x-guidance" and not _close(keyword, OUR_ANNOTATIONS)
+    return keyword.startswith("x-") and keyword != "x-guidance" and not _close(keyword, _UNMISTAKABLE)
 
 
 def advice(keyword: str, dialect: Dialect) -> str:

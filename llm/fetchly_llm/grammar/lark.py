@@ -96,6 +96,11 @@ def span_bounds(graph: SchemaGraph, pointer: str) -> tuple[SpanBounds, ...]:
     return bounds
 
 
+def length_bounds(node: Mapping[str, Any]) -> SpanBounds:
+    """The lengths that a verbatim string may have: no span is empty."""
+    return SpanBounds(max(1, node.get("minLength", 1)), node.get("maxLength", DEFAULT_MAX_LENGTH))
+
+
 def takes_null(graph: SchemaGraph, pointer: str) -> bool:
     """Whether the `x-verbatim` node at `pointer` takes null."""
     node = graph.mapping(pointer)
@@ -108,7 +113,7 @@ def _string_bounds(graph: SchemaGraph, pointer: str) -> tuple[SpanBounds, ...]:
         _refuse_others(node, pointer, _STRING_KEYWORDS)
         if not set(types_of(node)) <= {"string", "null"}:
             raise _refused(pointer, "type", node["type"], "beside x-verbatim; only string and null can be")
-        return (SpanBounds(max(1, node.get("minLength", 1)), node.get("maxLength", DEFAULT_MAX_LENGTH)),)
+        return (length_bounds(node),)
     if isinstance(node, Mapping) and types_of(node) == ("null",):
         return ()
     raise SchemaRefused(
@@ -137,8 +142,11 @@ def _refuse_others(node: Mapping[str, Any], pointer: str, known: frozenset[str])
         raise _refused(pointer, "x-verbatim", node["x-verbatim"], "on a node that is not a string")
 
 
-def standalone(graph: SchemaGraph, pointer: str) -> dict[str, Any]:
-    """The subschema at `pointer` as a schema of its own: what it refers to is copied into its `$defs`."""
+def standalone(graph: SchemaGraph, pointer: str, unique: frozenset[str] = frozenset()) -> dict[str, Any]:
+    """The subschema at `pointer` as a schema of its own: what it refers to is copied into its `$defs`.
+
+    The arrays `unique` lose their uniqueItems, which the repetition rule sees to.
+    """
     names: dict[str, str] = {}
     definitions: dict[str, Any] = {}
 
@@ -156,7 +164,7 @@ def standalone(graph: SchemaGraph, pointer: str) -> dict[str, Any]:
                 made[keyword] = [copy(join(at, keyword, index), child) for index, child in enumerate(value)]
             elif keyword in SCHEMA_KEYWORDS:
                 made[keyword] = copy(join(at, keyword), value)
-            elif keyword not in ("$schema", "$id", "x-guidance"):
+            elif keyword not in ("$schema", "$id", "x-guidance") and not (keyword == "uniqueItems" and at in unique):
                 made[keyword] = value
         return made
 
@@ -174,12 +182,21 @@ def standalone(graph: SchemaGraph, pointer: str) -> dict[str, Any]:
 
 
 class LarkWriter:
-    """Writes the grammar of one schema over one source. Use once: `LarkWriter(...).write()`."""
+    """Writes the grammar of one schema over one source. Use once: `LarkWriter(...).write()`.
+
+    `unique` are the arrays whose uniqueItems the repetition rule sees to.
+    """
 
     def __init__(
-        self, graph: SchemaGraph, spans: SpanIndex, productive: frozenset[str], allowed_escapes: str | None = None
+        self,
+        graph: SchemaGraph,
+        spans: SpanIndex,
+        productive: frozenset[str],
+        allowed_escapes: str | None = None,
+        unique: frozenset[str] = frozenset(),
     ) -> None:
         self._graph = graph
+        self._unique = unique
         self._spans = spans
         self._productive = productive
         self._options = layout(allowed_escapes)
@@ -208,7 +225,7 @@ class LarkWriter:
     def _body(self, pointer: str) -> str:
         assert pointer in self._productive, f"{pointer} has no finite value"
         if not self._graph.is_verbatim(pointer):
-            schema = {**standalone(self._graph, pointer), "x-guidance": self._options}
+            schema = {**standalone(self._graph, pointer, self._unique), "x-guidance": self._options}
             return "%json " + json.dumps(schema, ensure_ascii=False)
         node = self._graph.mapping(pointer)
         if "$ref" in node:
@@ -278,7 +295,8 @@ class LarkWriter:
         return f'"{{" {first} "}}"' if first else '"{" "}"'
 
     def _array(self, pointer: str, node: Mapping[str, Any]) -> str:
-        _refuse_others(node, pointer, frozenset({"type", "items", "minItems", "maxItems"}))
+        ours = frozenset({"uniqueItems"} if pointer in self._unique else ())
+        _refuse_others(node, pointer, frozenset({"type", "items", "minItems", "maxItems"}) | ours)
         if not isinstance(node["items"], Mapping):
             raise _refused(pointer, "items", node["items"], "around x-verbatim unless it is one schema")
         least, most = node.get("minItems", 0), node.get("maxItems")

@@ -12,8 +12,10 @@ from fetchly_llm.grammar.branches import Reason
 from fetchly_llm.grammar.desugar import Desugarer, TooManyNodes
 from fetchly_llm.grammar.findings import Finding, Mode, Notebook, Residual, summary
 from fetchly_llm.grammar.inspection import inspect
-from fetchly_llm.grammar.reach import can_finish, finishable, prune, reachable
+from fetchly_llm.grammar.reach import can_finish, expanded_size, finishable, prune, reachable
 from fetchly_llm.grammar.references import Document
+from fetchly_llm.grammar.schema_graph import MAX_SUBSCHEMAS
+from fetchly_llm.grammar.uniqueness import settle_unique
 
 ALL_ESCAPES: Final = 'nrbtf\\"u'
 NO_UNICODE_ESCAPES: Final = 'nrbtf\\"'
@@ -24,8 +26,9 @@ class PreparedSchema:
     """What the grammar compiler needs.
 
     `enforced` is made only of nodes {"type": one type, that type's own keywords}, {"enum": [...]}, {"anyOf": [...]}
-    and {"$ref": "#/$defs/name"} (alone in its node), with `x-verbatim` and `x-computed` kept on scalars; `$defs`
-    stands at its root only. It admits no value that the user's schema refuses, but for `residual`.
+    and {"$ref": "#/$defs/name"} (alone in its node), with our own `x-` words kept on scalars; `$defs` stands at its
+    root only. `uniqueItems` stands on arrays of listed strings or of spans: llguidance does not know it, the compiler's
+    repetition rule does. It admits no value that the user's schema refuses, but for `residual`.
 
     `allowed_escapes` is llguidance's `json_allowed_escapes`: in open objects a declared name, spelt by \\u escapes,
     would pass as an additional one. `has_open_objects` warns that such objects may repeat a key.
@@ -87,6 +90,8 @@ def _desugared(document: Document, notebook: Notebook, implies_types: bool) -> d
         return None
     try:
         root = desugarer.run()
+        if expanded_size([root, *desugarer.definitions.values()]) > MAX_SUBSCHEMAS:
+            raise TooManyNodes
     except TooManyNodes:
         notebook.note(
             codes.TOO_LARGE,
@@ -103,9 +108,13 @@ def _desugared(document: Document, notebook: Notebook, implies_types: bool) -> d
         _unsatisfiable(_unfinished(desugarer, root, known), notebook)
         return None
     pruned = {name: prune(node, known) for name, node in desugarer.definitions.items() if name in known}
-    enforced = prune(root, known)
+    enforced = dict(prune(root, known))
     definitions = reachable(enforced, pruned)
-    return {**enforced, "$defs": definitions} if definitions else dict(enforced)
+    if definitions:
+        enforced["$defs"] = definitions
+    if desugarer.asks_for_unique:
+        settle_unique(enforced, notebook)
+    return enforced
 
 
 def _unsatisfiable(reason: Reason, notebook: Notebook) -> None:

@@ -9,6 +9,31 @@ Node = dict[str, Any]
 _PREFIX = "#/$defs/"
 
 
+def expanded_size(nodes: list[Any]) -> int:
+    """How many schemas `nodes` are when written out: a node that stands in several places counts in each.
+
+    Iterative, and one visit for each node, however often it is shared.
+    """
+    sizes: dict[int, int] = {}
+    pending: list[tuple[Any, bool]] = [(node, False) for node in nodes]
+    while pending:
+        node, is_known = pending.pop()
+        parts = _parts(node)
+        if is_known:
+            sizes[id(node)] = 1 + sum(sizes[id(part)] for part in parts)
+        elif id(node) not in sizes:
+            pending += [(node, True), *((part, False) for part in parts)]
+    return sum(sizes[id(node)] for node in nodes)
+
+
+def _parts(node: Any) -> list[Any]:
+    if not isinstance(node, dict) or "enum" in node:
+        return []
+    parts = [*node.get("properties", {}).values(), *node.get("patternProperties", {}).values()]
+    parts += [*node.get("anyOf", ()), *node.get("prefixItems", ())]
+    return parts + [node[name] for name in ("items", "additionalProperties") if name in node]
+
+
 def finishable(definitions: Mapping[str, Any]) -> set[str]:
     """The names of definitions that some finite value satisfies: the least fixed point over all definitions."""
     users: dict[str, list[str]] = {name: [] for name in definitions}

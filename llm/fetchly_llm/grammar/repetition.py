@@ -2,10 +2,16 @@
 
 Small models loop. Two rules stop that, both decided by the text alone, so that rollback and replay agree:
 
-- An array of verbatim strings takes a span at most as often as it stands in the source. A token that leads where every
-  continuation is used up is illegal as well, so there is no dead end.
+- An array of verbatim strings takes a span at most as often as it stands in the source, and with uniqueItems once; an
+  array of unique strings out of an enum takes each once. A token that leads where every continuation is used up is
+  illegal as well, so there is no dead end.
 - An array of records (items that hold spans deeper down) ends after a record that equals earlier ones more often than
-  its rarest span stands in the source, unless minItems asks for more. The last repetition itself stays.
+  its rarest span stands in the source, unless minItems asks for more. The last repetition itself stays, on purpose: at
+  the token that would complete it, what is left to write is another value in one of its last fields, any that the page
+  and the schema let, and with null gone first. To forbid the repetition would turn a loop of equal records, which ends
+  here, into a loop of invented ones, which does not. (It would also need the grammar's own lookahead, a mask for each
+  place where a used-up record could have gone on otherwise, at every step.) Dropping one equal record is easy; telling
+  an invented one is not.
 """
 
 from __future__ import annotations
@@ -19,9 +25,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fetchly_llm.grammar import bitmask
+from fetchly_llm.grammar.choices import Choices, ListedChoices, SpanChoices, beginning_with
 from fetchly_llm.grammar.shapes import OPAQUE, Shape, ShapeTable
 from fetchly_llm.grammar.spans import SpanIndex, partial, spelling
-from fetchly_llm.grammar.uses import Uses
+from fetchly_llm.grammar.uses import Uses, passes_any
 from fetchly_llm.grammar.vocabulary import Vocabulary
 
 _QUOTE, _BACKSLASH, _COMMA, _COLON, _SPACE = b'"\\,: '
@@ -30,7 +37,9 @@ _OPEN_OBJECT, _CLOSE_OBJECT, _OPEN_ARRAY, _CLOSE_ARRAY = b"{}[]"
 _BEFORE_KEY, _KEY, _BEFORE_VALUE, _STRING, _AFTER = range(5)
 
 # What is watched by a frame or by one around it.
-_SPANS, _RECORDS = 1, 2
+_CHOICES, _RECORDS = 1, 2
+
+_FEW_PREFIXES = 8  # up to so many, looking up the tokens of each is cheaper than looking at each legal token
 
 
 class Frame(NamedTuple):
@@ -84,11 +93,15 @@ class RepetitionRule:
         self._shapes = shapes
         self._index = index
         self._vocabulary = vocabulary
+        self._unused = {
+            number: Uses(_choices(shape, index)) for number, shape in enumerate(shapes) if shape.has_choices
+        }
         self._allowed: dict[bytes, int] = {}
         self._quotes = vocabulary.matching(re.compile(rb'"'))
-        self._many_quotes = vocabulary.matching(re.compile(rb'".*".*"', re.DOTALL))
-        self._commas = vocabulary.matching(re.compile(rb"^,|[}\]],"))
-        self._both = np.union1d(self._quotes, self._commas)
+        self._whole_items = vocabulary.matching(re.compile(rb'".*".*[",]', re.DOTALL))
+        commas = vocabulary.matching(re.compile(rb"^,|[}\]],"))
+        self._records = np.union1d(self._whole_items, commas)
+        self._both = np.union1d(self._quotes, commas)
 
     def advance(self, state: State, text: bytearray, token: bytes) -> State | None:
         """The state after `text` + `token`, where `state` is the one after `text`; None where the rule forbids it."""
@@ -114,17 +127,20 @@ class RepetitionRule:
         """The tokens that may break the rule in other ways than by going on with a string."""
         watched = 0 if state.frame is None else state.frame.watched
         if not watched:
-            return self._many_quotes
-        if state.mode in (_STRING, _KEY):
-            return self._quotes if watched & _SPANS else self._commas
-        return self._both if watched & _SPANS else self._commas
+            return self._whole_items
+        if not watched & _CHOICES:
+            return self._records
+        return self._quotes if state.mode in (_STRING, _KEY) else self._both
 
     def _clear_dead(self, row: NDArray[np.int32], uses: Uses, begun: bytes) -> None:
-        ids = [
-            self._vocabulary.starting_with(dead[len(begun) :])
-            for dead in uses.dead_prefixes()
-            if len(dead) > len(begun) and dead.startswith(begun)
-        ]
+        dead = uses.dead_prefixes()
+        within = beginning_with(dead, begun)  # all longer than `begun`, which is not dead
+        if len(within) <= _FEW_PREFIXES:
+            ids = [self._vocabulary.starting_with(dead[rank][len(begun) :]) for rank in within]
+        else:
+            dead = dead[within.start : within.stop]
+            legal = bitmask.legal_tokens(row).tolist()
+            ids = [np.array([t for t in legal if passes_any(begun + self._vocabulary[t], dead)], dtype=np.int64)]
         if ids:
             bitmask.clear_bits(row, np.concatenate(ids))
 
@@ -177,8 +193,8 @@ class RepetitionRule:
         shape = self._shapes[index]
         watched = 0 if frame is None else frame.watched
         if is_array:
-            watched |= (_SPANS if shape.spans else 0) | (_RECORDS if shape.has_records else 0)
-        uses = Uses(self._index, shape.spans) if is_array and shape.spans else None
+            watched |= (_CHOICES if shape.has_choices else 0) | (_RECORDS if shape.has_records else 0)
+        uses = self._unused.get(index) if is_array else None
         return Frame(parent, index, is_array, watched, uses=uses)
 
     def _value_shape(self, frame: Frame | None) -> int:
@@ -208,7 +224,7 @@ class RepetitionRule:
         return frame._replace(uses=frame.uses.add(value))
 
     def _refuse_dead(self, uses: Uses, begun: bytes) -> None:
-        if not uses.allows_prefix(partial(begun)):
+        if not uses.allows_prefix(begun):
             raise _Violation
 
     def _refuse_more(self, frame: Frame) -> None:
@@ -243,6 +259,12 @@ class RepetitionRule:
         elif isinstance(value, list):
             for child in value:
                 yield from self._spans(child, self._shapes[shape.items])
+
+
+def _choices(shape: Shape, index: SpanIndex) -> Choices:
+    if shape.spans:
+        return SpanChoices(index, shape.spans, once=shape.is_unique)
+    return ListedChoices(shape.listed)
 
 
 def _closing_quote(token: bytes, position: int, is_escaped: bool) -> tuple[int, bool]:

@@ -6,9 +6,10 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from fetchly_llm.errors import SchemaRefused
+from fetchly_llm.grammar.items import leaves, sort_items
 from fetchly_llm.grammar.lark import span_bounds, takes_null, types_of
 from fetchly_llm.grammar.schema_graph import SchemaGraph, join
-from fetchly_llm.grammar.spans import SpanBounds, SpanIndex
+from fetchly_llm.grammar.spans import SpanIndex
 
 Known = Callable[[str], bool]
 
@@ -16,9 +17,9 @@ Known = Callable[[str], bool]
 def satisfiable(graph: SchemaGraph, spans: SpanIndex) -> frozenset[str]:
     """Pointers of the subschemas that have a finite value, as far as structure tells.
 
-    Structure: required properties, minItems, alternatives, references, spans of the source (an array that repeats no
-    span needs as many places as it has items). What llguidance can tell from a leaf alone (a minimum above a maximum)
-    is left to it. Raises SchemaRefused for an `x-verbatim` node that takes no strings.
+    Structure: required properties, minItems, alternatives, references, spans of the source and unique values (an array
+    that repeats no span needs as many places as it has items). What llguidance can tell from a leaf alone (a minimum
+    above a maximum) is left to it. Raises SchemaRefused for an `x-verbatim` node that takes no strings.
     """
     return graph.productive(lambda pointer, known: _holds(graph, spans, pointer, known))
 
@@ -36,39 +37,13 @@ def refuse_unsatisfiable(graph: SchemaGraph, found: frozenset[str]) -> None:
         message, hint = "the source holds no span that this string can be", "allow null here"
     elif isinstance(node, Mapping) and cause is None and "items" in node and graph.is_verbatim(pointer):
         message, hint = "the source holds fewer spans than minItems asks for", "lower minItems"
+    elif isinstance(node, Mapping) and cause is None and node.get("uniqueItems") is True and "items" in node:
+        message, hint = "the items have fewer values than minItems asks for", "lower minItems or drop uniqueItems"
     elif cause is not None:
         message, hint = "only an endless value would satisfy this schema", "make one step of the recursion optional"
     else:
         message, hint = "no value satisfies this schema", "relax the keyword that excludes everything"
     raise SchemaRefused(message, pointer=pointer, hint=hint, code="SCHEMA_UNSATISFIABLE")
-
-
-def item_bounds(graph: SchemaGraph, items: str) -> tuple[SpanBounds, ...] | None:
-    """Bounds of the spans that the items of an array can be; None where an item can be anything but such a span."""
-    bounds: list[SpanBounds] = []
-    seen: set[str] = set()
-    waiting = [items]
-    while waiting:
-        pointer = waiting.pop()
-        if pointer in seen:
-            continue
-        seen.add(pointer)
-        node = graph[pointer]
-        if not isinstance(node, Mapping):
-            return None
-        if node.get("x-verbatim", False) is not False:
-            if takes_null(graph, pointer):
-                return None
-            bounds.extend(span_bounds(graph, pointer))
-        elif "$ref" in node and graph.is_resolved(pointer):
-            waiting.append(graph.target(pointer))
-        elif "anyOf" in node:
-            waiting.extend(join(pointer, "anyOf", index) for index in range(len(node["anyOf"])))
-        elif len(node.get("allOf", ())) == 1:
-            waiting.append(join(pointer, "allOf", 0))
-        else:
-            return None
-    return tuple(dict.fromkeys(bounds))
 
 
 def _holds(graph: SchemaGraph, spans: SpanIndex, pointer: str, known: Known) -> bool:
@@ -118,8 +93,19 @@ def _array_holds(graph: SchemaGraph, spans: SpanIndex, pointer: str, node: Mappi
         return True
     if not known(items):
         return False
-    bounds = item_bounds(graph, items) if graph.is_verbatim(items) else None
-    return bounds is None or spans.count(bounds, least) >= least
+    return not graph.is_watched(pointer) or _has_enough(graph, spans, pointer, least)
+
+
+def _has_enough(graph: SchemaGraph, spans: SpanIndex, pointer: str, least: int) -> bool:
+    """Whether the array at `pointer` finds `least` items, as far as they can run out."""
+    items = sort_items(graph, {leaf: graph[leaf] for leaf in leaves(graph, join(pointer, "items"))})
+    is_unique = graph.mapping(pointer).get("uniqueItems") is True
+    if not items.are_choices:
+        return True
+    if not items.spans:
+        return not is_unique or len(items.listed) >= least
+    count = spans.count_distinct if is_unique else spans.count
+    return count(tuple(items.spans), least) >= least
 
 
 def _cause(graph: SchemaGraph, pointer: str, found: frozenset[str]) -> str | None:

@@ -1,8 +1,8 @@
-"""An enforced JSON Schema in; its subschemas by JSON pointer, resolved, with what reaches `x-verbatim`, out."""
+"""An enforced JSON Schema in; its subschemas by JSON pointer, resolved, with what reaches a word of ours, out."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, TypeAlias
 from urllib.parse import unquote
 
@@ -56,12 +56,16 @@ class SchemaGraph:
         for pointer in self._targets:
             self._refuse_circle(pointer)
         self._verbatim = self._reaching(lambda node: node.get("x-verbatim", False) is not False)
+        self._watched = self._verbatim | self._reaching(lambda node: node.get("uniqueItems") is True)
 
     def __getitem__(self, pointer: str) -> Schema:
         return self._nodes[pointer]
 
     def __contains__(self, pointer: str) -> bool:
         return pointer in self._nodes
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._nodes)
 
     def mapping(self, pointer: str) -> Mapping[str, Any]:
         """The subschema at `pointer`, which is not a boolean."""
@@ -73,7 +77,7 @@ class SchemaGraph:
         """Where the `$ref` of the subschema at `pointer` leads. Raises SchemaRefused where that is unresolved."""
         if pointer not in self._targets:
             raise SchemaRefused(
-                f"$ref {self.mapping(pointer)['$ref']!r} cannot be resolved in a schema with x-verbatim",
+                f"$ref {self.mapping(pointer)['$ref']!r} cannot be resolved in a schema with x-verbatim or uniqueItems",
                 pointer=join(pointer, "$ref"),
                 hint="copy the referenced schema into $defs and drop $id",
                 code="SCHEMA_REFERENCE",
@@ -87,6 +91,22 @@ class SchemaGraph:
     def is_verbatim(self, pointer: str) -> bool:
         """Whether an `x-verbatim` node can be reached from here, references followed."""
         return pointer in self._verbatim
+
+    def is_watched(self, pointer: str) -> bool:
+        """Whether an `x-verbatim` node or an array of unique items can be reached from here, references followed."""
+        return pointer in self._watched
+
+    def below(self, pointers: Iterable[str]) -> frozenset[str]:
+        """`pointers` and what they hold or refer to, definitions apart."""
+        found: set[str] = set()
+        waiting = list(pointers)
+        while waiting:
+            pointer = waiting.pop()
+            if pointer not in found:
+                found.add(pointer)
+                waiting.extend(child for child in self._children[pointer] if not is_definition(pointer, child))
+                waiting.extend([self._targets[pointer]] if pointer in self._targets else [])
+        return frozenset(found)
 
     def find(self, keyword: str, value: object = None) -> str | None:
         """Pointer of the first `keyword` (with `value`, where given) in a subschema, or None."""

@@ -1,48 +1,27 @@
-r"""A source text in; the spans that an `x-verbatim` string may be out, as chunks for a grammar and counts for a rule.
+"""A source text in; the spans that an `x-verbatim` string may be out, as chunks for a grammar and counts for a rule.
 
-A span is a run of whole chunks within one line of the source that neither begins nor ends with white space. A chunk is
-a word (letters, digits, `_`, with the marks that combine with them), one other character, or, in scripts that write no
-spaces between words (Chinese, Japanese, Thai, ...), one letter. Lines end where `str.splitlines` ends them. A character
-that the tokenizer cannot spell byte by byte (and a lone surrogate) ends a span like a line break does.
+A span is a run of whole chunks (chunks.py: numbers, words, single signs) within one line of the source that neither
+begins nor ends with white space. Lines end where `str.splitlines` ends them. A character that the tokenizer cannot
+spell byte by byte (and a lone surrogate) ends a span like a line break does.
 """
 
 from __future__ import annotations
 
 import json
 import re
-import unicodedata
 from bisect import bisect_left
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cached_property
+from itertools import islice
+from typing import NamedTuple
+
+from fetchly_llm.grammar.chunks import BREAK, chunks
 
 DEFAULT_MAX_LENGTH = 300
 
-# A raw line feed never stands inside a JSON string, so it separates lines among the chunks without ever being written.
-BREAK = "\n"
+_KEY_LENGTH = 32  # characters by which the places where a span may start are sorted
 
-_UNSPACED_SCRIPTS = (
-    "CJK ",
-    "IDEOGRAPHIC ",
-    "HIRAGANA ",
-    "KATAKANA",
-    "HALFWIDTH KATAKANA",
-    "BOPOMOFO ",
-    "YI ",
-    "THAI ",
-    "LAO ",
-    "KHMER ",
-    "MYANMAR ",
-    "TIBETAN ",
-    "JAVANESE ",
-    "BALINESE ",
-    "TAI ",
-    "NEW TAI ",
-)
-_JOINERS = frozenset("\u200c\u200d")
-
-# One letter per character: w word, m mark, u letter of an unspaced script, s white space, b break, o other.
-_CHUNKS = re.compile(r"w[wm]*|[uom]m*|[sb]")
 _CUT_ESCAPE = re.compile(rb"(?<!\\)(?:\\\\)*(\\(?:u[0-9a-f]{0,3})?)\Z")
 
 
@@ -93,18 +72,11 @@ def _incomplete_utf8(raw: bytes) -> int:
     return 0
 
 
-@lru_cache(maxsize=1 << 16)
-def _kind(character: str) -> str:
-    if character == BREAK:
-        return "b"
-    if character.isspace():
-        return "s"
-    category = unicodedata.category(character)
-    if category[0] == "M" or character in _JOINERS:
-        return "m"
-    if category[0] in "LN" or character == "_":
-        return "u" if unicodedata.name(character, "").startswith(_UNSPACED_SCRIPTS) else "w"
-    return "o"
+class _Start(NamedTuple):
+    """An offset at which a span may start, and what stands there."""
+
+    text: str
+    offset: int
 
 
 def _is_character(character: str) -> bool:
@@ -122,32 +94,13 @@ class SpanIndex:
         lines = BREAK.join(source.splitlines())
         unwritable = {ord(c): BREAK for c in set(lines) - {BREAK} if not _is_character(c) or not can_write(c)}
         self.text = lines.translate(unwritable)
-        self._kinds = {ord(c): _kind(c) for c in set(self.text)}
-        outline = self.text.translate(self._kinds)
-        chunks: list[str] = []
-        starts: list[int] = []
-        ends: list[int] = []
-        places: dict[str, list[int]] = {}
-        for match in _CHUNKS.finditer(outline):
-            start, end = match.span()
-            chunks.append(self.text[start:end])
-            if outline[start] not in "sb":
-                places.setdefault(chunks[-1], []).append(start)
-                starts.append(start)
-                ends.append(end)
-        self.chunks: Sequence[str] = tuple(chunks)
-        self._starts = starts
-        self._ends = ends
-        self._end_set = frozenset(ends)
-        self._places = places
-        self._sorted_chunks = sorted(places)
+        found = list(chunks(self.text))
+        self.chunks: Sequence[str] = tuple(self.text[chunk.start : chunk.end] for chunk in found)
+        self._starts = [chunk.start for chunk in found if not chunk.is_space]
+        self._ends = [chunk.end for chunk in found if not chunk.is_space]
+        self._end_set = frozenset(self._ends)
         self._spellings = sorted((spelling(c), c) for c in set(self.text) - {BREAK})
         self._counts: dict[str, int] = {}
-
-    @property
-    def is_empty(self) -> bool:
-        """Whether the source holds no span at all."""
-        return not self._starts
 
     def occurrences(self, value: str) -> int:
         """How often the span `value` stands in the source, overlapping occurrences counted."""
@@ -159,25 +112,33 @@ class SpanIndex:
 
     def count(self, bounds: Sequence[SpanBounds], limit: int) -> int:
         """How many places of the source hold a span that satisfies one of `bounds`, counted up to `limit`."""
-        found = 0
-        for start in self._starts:
-            found += len({end for each in bounds for end in self._ends_from(start, each, 1)})
-            if found >= limit:
-                return limit
-        return found
+        return sum(1 for _ in islice(self._places(bounds), limit))
 
-    def has_free(self, begun: Partial, bounds: Sequence[SpanBounds], uses: Mapping[str, int]) -> bool:
-        """Whether some span that begins with `begun` has been used (`uses`) less often than it stands in the source."""
+    def count_distinct(self, bounds: Sequence[SpanBounds], limit: int) -> int:
+        """How many different spans satisfy one of `bounds`, counted up to `limit`."""
+        found: set[str] = set()
+        for start, end in self._places(bounds):
+            found.add(self.text[start:end])
+            if len(found) >= limit:
+                break
+        return min(len(found), limit)
+
+    def has_free(self, begun: Partial, bounds: Sequence[SpanBounds], is_free: Callable[[str], bool]) -> bool:
+        """Whether `is_free` holds of some span within `bounds` that begins with `begun`."""
         if begun.tail:
             wholes = self._characters_spelt(begun.tail)
-            return any(self.has_free(Partial(begun.value + whole), bounds, uses) for whole in wholes)
-        for start in self._starts_with(begun.value):
-            for each in bounds:
-                for end in self._ends_from(start, each, max(len(begun.value), 1)):
-                    value = self.text[start:end]
-                    if value not in uses or uses[value] < self.occurrences(value):
-                        return True
-        return False
+            return any(self.has_free(Partial(begun.value + whole), bounds, is_free) for whole in wholes)
+        return any(
+            is_free(self.text[start:end])
+            for start in self._starts_with(begun.value)
+            for each in bounds
+            for end in self._ends_from(start, each, max(len(begun.value), 1))
+        )
+
+    def _places(self, bounds: Sequence[SpanBounds]) -> Iterator[tuple[int, int]]:
+        for start in self._starts:
+            for end in {end for each in bounds for end in self._ends_from(start, each, 1)}:
+                yield start, end
 
     def _characters_spelt(self, beginning: bytes) -> Iterator[str]:
         """The characters of the source whose spelling begins so."""
@@ -187,23 +148,22 @@ class SpanIndex:
                 break
             yield character
 
+    @cached_property
+    def _sorted_starts(self) -> Sequence[_Start]:
+        """Where a span may start, by the text that begins there. Only a rule that forbids something asks for it."""
+        return sorted(_Start(self.text[start : start + _KEY_LENGTH], start) for start in self._starts)
+
     def _starts_with(self, value: str) -> Iterator[int]:
         """The offsets at which a span may start and `value` stands."""
-        if not value:
-            yield from self._starts
+        if BREAK in value:
             return
-        match = _CHUNKS.match(value.translate(self._kinds))
-        if match is None:
-            return
-        first = value[: match.end()]
-        if len(first) < len(value):
-            yield from (start for start in self._places.get(first, ()) if self.text.startswith(value, start))
-            return
-        for rank in range(bisect_left(self._sorted_chunks, first), len(self._sorted_chunks)):
-            chunk = self._sorted_chunks[rank]
-            if not chunk.startswith(first):
+        key = value[:_KEY_LENGTH]
+        for rank in range(bisect_left(self._sorted_starts, (key, -1)), len(self._sorted_starts)):
+            text, start = self._sorted_starts[rank]
+            if not text.startswith(key):
                 break
-            yield from self._places[chunk]
+            if self.text.startswith(value, start):
+                yield start
 
     def _ends_from(self, start: int, bounds: SpanBounds, least: int) -> Sequence[int]:
         """Ends of the spans from `start` that are within `bounds`, at least `least` long and within the line."""

@@ -1,60 +1,61 @@
-"""The spans an array has taken so far in; whether a span, or any span that begins so, may be taken once more, out."""
+"""The choices an array has taken so far in; whether one, or any that begins so, may be taken once more, out."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from bisect import bisect_left, bisect_right
 
-from fetchly_llm.grammar.spans import Partial, SpanBounds, SpanIndex, partial, spelling
+from fetchly_llm.grammar.choices import Choices, beginning_with
+from fetchly_llm.grammar.spans import spelling
 
 
 class Uses:
-    """A multiset of spans that grows by `add`. Immutable, and comparable by the text that led to it alone.
+    """A multiset of choices that grows by `add`. Immutable, and comparable by the text that led to it alone."""
 
-    `index` is the source and `bounds` what an item of the array may be.
-    """
+    __slots__ = ("_choices", "_counts", "_dead", "_exhausted", "_last", "_previous")
 
-    __slots__ = ("_bounds", "_counts", "_dead", "_exhausted", "_index", "_last", "_previous")
-
-    def __init__(self, index: SpanIndex, bounds: Sequence[SpanBounds]) -> None:
-        self._index = index
-        self._bounds = bounds
+    def __init__(self, choices: Choices) -> None:
+        self._choices = choices
         self._previous: Uses | None = None
-        self._last: str | None = None
+        self._last = b""
         self._counts: dict[str, int] = {}
-        self._exhausted: tuple[str, ...] = ()
+        self._exhausted: tuple[bytes, ...] = ()  # spellings, ascending
         self._dead: tuple[bytes, ...] | None = ()
 
     def add(self, value: str) -> Uses:
         """These uses and one of `value`."""
-        made = Uses(self._index, self._bounds)
+        made = Uses(self._choices)
         made._previous = self
         made._counts = {**self._counts, value: self._counts.get(value, 0) + 1}
         made._exhausted = self._exhausted
         made._dead = self._dead
-        if made._counts[value] >= self._index.occurrences(value):
-            made._last = value
-            made._exhausted = (*self._exhausted, value)
+        if not made.allows(value):
+            made._last = spelling(value)
+            at = bisect_left(self._exhausted, made._last)
+            made._exhausted = (*self._exhausted[:at], made._last, *self._exhausted[at:])
             made._dead = None
         return made
 
     def allows(self, value: str) -> bool:
-        """Whether the span `value` may be taken once more."""
-        return value not in self._exhausted
+        """Whether `value`, one of the choices, may be taken once more."""
+        count = self._counts.get(value, 0)
+        return count == 0 or count < self._choices.limit(value)
 
-    def allows_prefix(self, begun: Partial) -> bool:
-        """Whether some span that begins with `begun` may be taken once more.
+    def allows_prefix(self, begun: bytes) -> bool:
+        """Whether some choice whose JSON spelling begins with `begun` may be taken once more.
 
-        `begun` must be the beginning of some span within the bounds, as the grammar sees to.
+        Some choice must begin so, as the grammar sees to.
         """
-        if not any(value.startswith(begun.value) for value in self._exhausted):
-            return True
-        return self._index.has_free(begun, self._bounds, self._counts)
+        return not beginning_with(self._exhausted, begun) or self._choices.has_free(begun, self)
+
+    def exhausted_with(self, begun: bytes) -> int:
+        """How many choices whose spelling begins with `begun` are used up."""
+        return len(beginning_with(self._exhausted, begun))
 
     def dead_prefixes(self) -> tuple[bytes, ...]:
-        """The shortest JSON spellings all of whose continuations are used up; worked out on first use.
+        """The shortest JSON spellings all of whose continuations are used up, ascending; worked out on first use.
 
-        When a span runs out, only its own prefixes can newly be dead, and if one is, so is every longer one: a
-        bisection per span.
+        When a choice runs out, only its own prefixes can newly be dead, and if one is, so is every longer one: a
+        bisection per choice. None of them begins another.
         """
         open_ends = []
         uses = self
@@ -66,22 +67,26 @@ class Uses:
         for uses in reversed(open_ends):
             prefix = uses._shortest_dead()
             if prefix is not None:
-                dead = (*(other for other in dead if not other.startswith(prefix)), prefix)
+                within = beginning_with(dead, prefix)
+                dead = (*dead[: within.start], prefix, *dead[within.stop :])
             uses._dead = dead
         return dead
 
     def _shortest_dead(self) -> bytes | None:
-        """The shortest dead prefix of the span that ran out last; None where even the whole span can go on."""
-        if self._last is None:
-            return None
-        spelt = spelling(self._last)
-        low, high = 0, len(spelt) + 1
+        """The shortest dead prefix of the choice that ran out last; None where even the whole of it can go on."""
+        low, high = 0, len(self._last) + 1
         while low < high:
             middle = (low + high) // 2
-            if middle > len(spelt):
+            if middle > len(self._last):
                 break
-            if self.allows_prefix(partial(spelt[:middle])):
+            if self.allows_prefix(self._last[:middle]):
                 low = middle + 1
             else:
                 high = middle
-        return spelt[:low] if low <= len(spelt) else None
+        return self._last[:low] if low <= len(self._last) else None
+
+
+def passes_any(text: bytes, prefixes: tuple[bytes, ...]) -> bool:
+    """Whether `text` begins with one of `prefixes`, which are ascending and none of which begins another."""
+    at = bisect_right(prefixes, text)
+    return at > 0 and text.startswith(prefixes[at - 1])

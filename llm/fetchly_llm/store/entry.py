@@ -29,7 +29,8 @@ class ModelEntry:
 
     `state` is "partial" after an interrupted download, "damaged" where an installed file is gone or of another size.
     `disk_bytes` is what the model takes here, `download_bytes` what a pull would fetch in all; None where nobody says.
-    `sha256` is the pinned checksum of the file pulled.
+    `sha256` is the pinned checksum of the file pulled. `format` is the prompt format that the model was trained for,
+    None where it was not trained for extraction.
     """
 
     name: str
@@ -46,6 +47,7 @@ class ModelEntry:
     architecture: str | None = None
     parameters: int | None = None
     context_length: int | None = None
+    format: str | None = None
 
 
 class Progress(Protocol):

@@ -18,6 +18,7 @@ from fetchly_llm.store.digest import FileDigest, folder_digests, identity
 from fetchly_llm.store.entry import ModelEntry, ModelFolder, Progress, SilentProgress, State
 from fetchly_llm.store.installation import Installation, Plan
 from fetchly_llm.store.manifest import Manifest, read_manifest
+from fetchly_llm.store.model_card import read_card
 from fetchly_llm.store.plans import gguf_plan, hub_plan, package_plan
 from fetchly_llm.store.reference import HubReference, NameReference, PackageReference, parse_reference
 
@@ -102,9 +103,10 @@ class ModelStore:
                 entry = self._plan_entry(plan, reference)
             if entry.path is None or entry.state != "ready":
                 return entry
-            found = facts(entry.path)
+            found, card = facts(entry.path), read_card(entry.path)
             return replace(
                 entry,
+                format=card.format if card else None,
                 architecture=found.architecture,
                 parameters=found.parameters,
                 context_length=found.context_length,

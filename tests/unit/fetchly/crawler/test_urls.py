@@ -27,6 +27,11 @@ def test_an_idn_host_with_a_port_is_encoded_without_the_port() -> None:
         "http://example.org:99999/",
         "http://example.org:http/",
         "http://[::1/",
+        "http://[",
+        "http://a]b/",
+        "http://..xn--a/",
+        "http://-xn--/",
+        "http://a/\ud800",
         "http://１２７.0.0.1/",
         "http:127.0.0.1",
         "example.org",
@@ -35,6 +40,13 @@ def test_an_idn_host_with_a_port_is_encoded_without_the_port() -> None:
 def test_urls_that_could_be_read_in_two_ways_are_no_urls(text: str) -> None:
     with pytest.raises(FetchError) as failed:
         parse_url(text)
+    assert failed.value.code == "BAD_URL"
+
+
+@pytest.mark.parametrize("location", ["//[", "//..xn--a/", "/\ud800", "http://[", "?\udfff", "//a:b/", "\\\\h"])
+def test_redirects_that_are_no_urls(location: str) -> None:
+    with pytest.raises(FetchError) as failed:
+        join_url(httpx2.URL("http://example.org/a/b"), location)
     assert failed.value.code == "BAD_URL"
 
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from fetchly.document.reader import read_document
+from fetchly.document.reader import ReadOptions, read_document
 from fetchly.goods import Document, Page
 
 
 def read(body: str, *, link_marks: bool = False) -> Document:
     page = Page("-", "http://h.example/a/b", None, (), body.encode(), media_type="text/html")
-    return read_document(page, link_marks=link_marks)
+    return read_document(page, ReadOptions(link_marks=link_marks))
 
 
 def lines(body: str, *, link_marks: bool = False) -> list[str]:
@@ -28,6 +28,10 @@ def lines(body: str, *, link_marks: bool = False) -> list[str]:
         ("<p>so&shy;ft\u200bly \u202eright\u202c", ["softly right"]),
         ("<p>a\u200cb \U0001f469\u200d\U0001f373", ["a\u200cb \U0001f469\u200d\U0001f373"]),
         ("<span>Brand:</span><span>Acme</span>", ["Brand: Acme"]),
+        ("<span class=a>Milano</span><span class=b>Via Aldini</span>", ["Milano Via Aldini"]),
+        ("<span class=a></span><span class=b>Milano</span>", ["Milano"]),
+        ("<span class=a>You</span><span>Tube</span> <i>Mac</i><i>Book</i>", ["YouTube MacBook"]),
+        ("<span class=a>£5.</span><span class=b>99</span>", ["£5.99"]),
         ("<span>Price:</span><span>£5</span>", ["Price: £5"]),
         ("<b>Opens 10:</b><i>30</i>", ["Opens 10:30"]),
         ("<b>http:</b>//x", ["http://x"]),
@@ -45,6 +49,18 @@ def lines(body: str, *, link_marks: bool = False) -> list[str]:
         ("<div aria-hidden=true>$5</div>", ["$5"]),
         ("<body hidden style='display:none'>x", ["x"]),
         ("<pre>a\n\n  b\tc</pre>", ["a", "  b c"]),
+        ("<div role=heading aria-level=3>T</div><div role=heading>U</div>", ["### T", "## U"]),
+        ("<p>Rated <span role=img aria-label='4 of 5'></span>", ["Rated 4 of 5"]),
+        ("<p>x <svg role=img aria-label=Vegan></svg> y", ["x Vegan y"]),
+        ("<p>so <math alttext='x^2'><mi>x</mi><mn>2</mn></math> is", ["so x^2 is"]),
+        ("<p><time datetime=2026-01-02T10:00>2 days ago</time> by Ann", ["2 days ago (2026-01-02) by Ann"]),
+        ("<p><time datetime=2026-01-02>2 Jan 2026</time>", ["2 Jan 2026"]),
+        ("<p>On <time datetime=2026-01-02></time>", ["On 2026-01-02"]),
+        ("<p><time datetime=10:00>ten</time> <time>now</time>", ["ten now"]),
+        ("<p><abbr title=2026-01-02>Friday</abbr> <abbr title=Saint>St</abbr>", ["Friday (2026-01-02) St"]),
+        ("<p>\ue001 Call us \uf095", ["Call us"]),
+        ("<p>\u203a<p>|<p>* * *<p>\u2605\u2605\u2606<p>$$<p>x", ["\u2605\u2605\u2606", "$$", "x"]),
+        ("<p>Menu<p>Menu<p>10<p>10<p>menu", ["Menu", "10", "10", "menu"]),
         ("x<script>1</script><style>2</style><template>3</template><!--4--><iframe>5</iframe>", ["x"]),
         ("<select><option>1</select><textarea>2</textarea><input value=3><p>x", ["x"]),
     ],
@@ -90,6 +106,17 @@ def test_lists(body: str, expected: list[str]) -> None:
         ("<tr><td>x<td><table><tr><td>1<td>2</table>", ["x", "1 | 2"]),
         ("<tr><td colspan=-1 rowspan=abc>a<td>b", ["a | b"]),
         (f"<tr><td>{'long ' * 100}<td>b", [("long " * 100).strip(), "b"]),
+        ("<tr><td><b>A</b><td>1", ["A: 1"]),
+        ("<tr><td class=label>A<td>1", ["A: 1"]),
+        ("<tr><td><b>A</b><td><b>B</b><td><strong>C</strong><tr><td>1<td>2<td>3", ["A | B | C", "A: 1 | B: 2 | C: 3"]),
+        ("<tr><td>A:<td>1<td>B:<td>2", ["A: 1 | B: 2"]),
+        ("<tr><td>A:<td>1<td>B:", ["A: 1 | B:"]),
+        ("<tr><th>A<th>B<tr><th colspan=2>May<tr><td>1<td>2", ["A | B", "May", "A: 1 | B: 2"]),
+        ("<tr><th>A<th>B<tr><th scope=row>x<td>2", ["A | B", "A: x | B: 2"]),
+        (
+            "<thead><tr><th rowspan=2>A<th colspan=2>B<tr><th>C<th>D<tbody><tr><td>1<td>2<td>3<tr><td>4<td colspan=2>5",
+            ["A | B", "C | D", "A: 1 | B C: 2 | B D: 3", "A: 4 | B: 5"],
+        ),
     ],
 )
 def test_tables(rows: str, expected: list[str]) -> None:
@@ -123,6 +150,44 @@ def test_the_text_of_a_row_is_what_the_page_says_once() -> None:
 )
 def test_definitions(body: str, expected: list[str]) -> None:
     assert lines(body) == expected
+
+
+@pytest.mark.parametrize(
+    ("body", "expected"),
+    [
+        ("<div><div class=label>A</div><div class=value>1</div></div>", ["A: 1"]),
+        ("<li><span class=spec-name>A</span><span class=spec-value>1</span></li>", ["- A: 1"]),
+        ("<p><span class=label>A: </span><span class=value>1</span>", ["A: 1"]),
+        ("<div>A:<br>1</div>", ["A: 1"]),
+        ("<div><p>A:</p><p>1</p></div>", ["A: 1"]),
+        ("<div><p>A</p><p>1</p></div>", ["A", "1"]),
+        ("<div><p>A:</p><p>B:</p></div>", ["A:", "B:"]),
+        ("<div><p>A:</p><ul><li>1</li><li>2</li></ul></div>", ["A:", "- 1", "- 2"]),
+        ("<div><h3>A:</h3><p>1</p></div>", ["### A:", "1"]),
+        ("<div><div class=title>A</div><div class=text>1</div></div>", ["A", "1"]),
+        ("<pre>A:\n1</pre>", ["A:", "1"]),
+        (f"<div><p>{'A' * 61}:</p><p>1</p></div>", ["A" * 61 + ":", "1"]),
+    ],
+)
+def test_labels_and_values_of_any_mark_up(body: str, expected: list[str]) -> None:
+    assert lines(body) == expected
+
+
+@pytest.mark.parametrize(
+    ("body", "expected"),
+    [
+        ("<nav aria-label=breadcrumb><ol><li>A<li>/<li>B</ol></nav><p>x", ["Breadcrumb: A > B", "x"]),
+        ("<p>x<div class=breadcrumbs><a href=a>A</a> » B</div>", ["x", "Breadcrumb: A » B"]),
+        ("<nav class=breadcrumb><h2>You are here</h2><p>A</nav>", ["## You are here", "A"]),
+    ],
+)
+def test_breadcrumbs_are_one_line_of_content(body: str, expected: list[str]) -> None:
+    assert lines(body) == expected
+
+
+def test_link_share_is_the_part_of_the_text_in_links() -> None:
+    document = read("<p><a href=a>abcd</a> efg<p>x<p><a href=b>yz</a><dl><dt>k<dd><a href=c>vv</a></dl>")
+    assert [block.link_share for block in document.blocks] == [0.5, 0.0, 1.0, 0.5]
 
 
 def test_hidden_text_is_dropped_and_counted() -> None:
@@ -193,7 +258,6 @@ def test_the_head_speaks_last() -> None:
         "Description: d e",
         "Author: Ann",
         "Published: 2026-01-02",
-        "URL: http://h.example/c",
     ]
     assert (document.title, document.lang, document.blocks[0].kind) == ("A & b", "de-AT", "title")
 

@@ -6,12 +6,17 @@ import codecs
 
 import pytest
 
-from fetchly.document.decode import codec_of, decode
+from fetchly.document.charsets import codec_of
+from fetchly.document.decode import decode
 
 GERMAN = "<p>Der Preis für zwölf Äpfel beträgt zwei Euro. Größe: groß"
 RUSSIAN = "<p>Привет мир, это тестовая страница с русским текстом и ценами"
 CHINESE = "<p>这是一个中文网页，价格是二十元，欢迎光临我们的商店"
 JAPANESE = "<p>これは日本語のページです。価格は二十円です。ようこそ"
+POLISH = "<p>Książka kosztuje dziesięć złotych, a łódź już odpłynęła; dźwięk ciszy"
+CZECH = "<p>Příliš žluťoučký kůň úpěl ďábelské ódy, cena zboží je dvacet korun českých"
+HUNGARIAN = "<p>Árvíztűrő tükörfúrógép, a könyv ára kétezer forint, jó estét kívánok"
+FRENCH = "<p>Le cœur de la forêt coûte 12 €, élève très doué à la fenêtre"
 KOREAN = "<p>이것은 한국어 페이지입니다. 가격은 이십 원입니다"
 
 
@@ -77,12 +82,66 @@ def test_a_utf8_label_on_other_bytes_is_a_lie() -> None:
         (JAPANESE, "euc-jp"),
         (KOREAN, "cp949"),
         ("<p>Καλημέρα κόσμε, αυτή είναι μια σελίδα", "cp1253"),
+        (JAPANESE, "iso2022_jp"),
+        ("<p>這是一個中文網頁，價格是二十元，歡迎光臨我們的商店", "big5"),
+        (POLISH, "cp1250"),
+        (POLISH, "iso8859-2"),
+        (CZECH, "cp1250"),
+        (CZECH, "iso8859-2"),
+        (HUNGARIAN, "cp1250"),
+        (HUNGARIAN, "iso8859-2"),
+        (FRENCH, "cp1252"),
+        (FRENCH, "iso8859-15"),
+        ("<p>L’été à Malmö — «señor» São Paulo, 5 °C ± 1", "cp1252"),
+        ("<p>Книга", "cp1251"),
         ("<p>Türkçe sayfa, fiyatı yüz lira, İstanbul şehri", "cp1254"),
     ],
 )
 def test_an_undeclared_encoding_is_guessed_from_the_foreign_words(text: str, codec: str) -> None:
     head = b"<html><head>" + b"<script src=a.js></script>" * 1000  # 26 kB of ASCII before the first word
     assert decode(head + text.encode(codec)).text.endswith(text)
+
+
+@pytest.mark.parametrize(
+    ("language", "word", "codec"),
+    [
+        ("et", "sõõr", "cp1257"),
+        ("cs", "zboží", "cp1250"),
+        ("hu", "Győr", "cp1250"),
+        ("fr", "naïve", "cp1252"),
+        ("da-DK", "Ærø", "cp1252"),
+        ("en", "10 °C – “fine” Café", "cp1252"),
+    ],
+)
+def test_one_word_is_read_in_the_language_of_the_page(language: str, word: str, codec: str) -> None:
+    body = f'<!DOCTYPE html><html class=x lang="{language}"><p>{word} and more and more and more'
+    assert decode(body.encode(codec)).text == body
+
+
+def test_a_language_of_another_alphabet_is_no_evidence() -> None:
+    for text, codec in ((RUSSIAN, "cp1251"), (CHINESE, "gb18030"), (POLISH, "cp1250")):
+        body = f"<html lang=en>{text}"  # what the template says
+        assert decode(body.encode(codec)).text == body
+
+
+def test_scripts_and_attributes_are_no_evidence() -> None:
+    body = "<script>" + "var a = 'x'; " * 5000 + "// \xc4\xd6</script>" + RUSSIAN
+    assert decode(body.encode("cp1251", "replace")).text.endswith(RUSSIAN)
+    only_attributes = '<img alt="Цена книги двести рублей">'
+    assert decode(only_attributes.encode("cp1251")).text == only_attributes
+
+
+def test_broken_utf8_without_a_label_is_utf8() -> None:
+    body = GERMAN.encode() * 5 + "Größe".encode("latin-1") + CHINESE.encode()[:-1]
+    decoded = decode(body)
+    assert decoded.encoding == "utf-8"
+    assert decoded.text.startswith(GERMAN)
+
+
+def test_a_multibyte_label_on_other_bytes_is_a_lie() -> None:
+    assert decode(meta("gb2312") + RUSSIAN.encode("cp1251") + b"\xff").text.endswith("ценами\u044f")
+    cut = meta("gb2312") + (CHINESE * 3).encode("gb18030")[:-1]
+    assert decode(cut).encoding == "gb18030"
 
 
 def test_utf16_without_a_mark() -> None:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import io
 import json
+import time
 import zipfile
 
 import pytest
@@ -17,11 +19,15 @@ def page(body: bytes, media_type: str | None = None) -> Page:
     return Page("target", "http://h/x.pdf", 200, (), body, media_type=media_type)
 
 
-def zipped() -> bytes:
+def zipped(name: str = "a", content: str = "b") -> bytes:
     buffer = io.BytesIO()
     with zipfile.ZipFile(buffer, "w") as archive:
-        archive.writestr("a", "b")
+        archive.writestr(name, content)
     return buffer.getvalue()
+
+
+SAVED = b"From: <Saved by Blink>\r\nSnapshot-Content-Location: http://h/\r\nMIME-Version: 1.0\r\n"
+XHTML = b"<?xml version='1.0' encoding='utf-8'?>\n<!-- a -->\n<html xmlns='http://www.w3.org/1999/xhtml'>"
 
 
 @pytest.mark.parametrize(
@@ -33,6 +39,28 @@ def zipped() -> bytes:
         (b"\xff\xd8\xff\xe0\0", "image/jpeg", "a JPEG image"),
         (b"GIF89a\0\0", None, "a GIF image"),
         (zipped(), None, "a ZIP archive"),
+        (zipped("[Content_Types].xml"), "application/octet-stream", "an office document"),
+        (zipped("mimetype", "application/epub+zip"), None, "an EPUB book"),
+        (zipped("mimetype", "application/vnd.oasis.opendocument.text"), "text/html", "an office document"),
+        (b"{\\rtf1\\ansi Honey}", "text/html", "an RTF document"),
+        (SAVED + b"Content-Type: multipart/related;\r\n\ttype=x", None, "an MHTML archive"),
+        (b"II*\0....", None, "a TIFF image"),
+        (b"no magic", "application/pdf", "a PDF"),
+        (b"no magic", "image/webp", "an image (image/webp)"),
+        (b"no magic", "video/mp4", "a video (video/mp4)"),
+        (json.dumps({"html": "<!DOCTYPE html><html><body>"}).encode(), "application/json", "JSON"),
+        (json.dumps({"html": "<!DOCTYPE html><html><body>"}).encode(), "text/html", "JSON"),
+        (json.dumps([{"html": "<p>"}]).encode("utf-16"), "application/json", "JSON"),
+        (b'  ["a", "<b>"]\n', "text/html", "JSON"),
+        (b'{"a": 1}\n{"a": 2}\n', None, "JSON lines"),
+        (b"{broken", "application/json", "JSON"),
+        (b"alert('<html>')", "text/javascript", "text/javascript"),
+        (b"a,b\n1,2", "text/csv", "text/csv"),
+        (b"<?xml version='1.0'?><rss version='2.0'>", "text/html", "an RSS feed"),
+        (b"<rss version='2.0'><channel>", "text/html", "an RSS feed"),
+        (b"<feed xmlns='http://www.w3.org/2005/Atom'>", None, "an Atom feed"),
+        (b"<?xml version='1.0'?><rdf:RDF>", "application/rdf+xml", "an RSS feed"),
+        (b"<?xml version='1.0'?><!-- <html> --><rss>", "application/rss+xml", "an RSS feed"),
         (b"\x1f\x8b\x08\0", None, "gzip data"),
         (json.dumps({"a": "<b>"}).encode(), "application/json", "JSON"),
         (b'{"a": 1}', None, "JSON"),
@@ -55,6 +83,7 @@ def test_other_documents_are_named(body: bytes, media_type: str | None, words: s
     assert failed.value.code == "DOCUMENT_NOT_HTML"
     assert words in failed.value.message
     assert failed.value.exit_code == 1
+    assert failed.value.hint
 
 
 @pytest.mark.parametrize(
@@ -67,6 +96,25 @@ def test_other_documents_are_named(body: bytes, media_type: str | None, words: s
         (b"<?xml version='1.0'?><html xmlns='http://www.w3.org/1999/xhtml'>", "application/xml", "html"),
         (b"<?xml version='1.0'?><!DOCTYPE html><html>", None, "html"),
         (b"<!-- a --><div>{}</div>", None, "html"),
+        (XHTML, "application/xhtml+xml", "html"),
+        (XHTML, "text/xml", "html"),
+        (XHTML, None, "html"),
+        (b"<!-- " + b"long " * 2000 + b"--><p>x", None, "html"),
+        (b"<p " + b"a " * 5000 + b">x", None, "html"),
+        (b"<!doctype html><p>", "application/json", "html"),
+        (b"<!doctype html><p>", "application/octet-stream", "html"),
+        (b"<!doctype html><p>", "application/x-httpd-php", "html"),
+        (b"<p>x", "*/*", "html"),
+        (b"<p>x", "unknown/unknown", "html"),
+        (b"<svg/><p>x", "text/html", "html"),
+        (b"{{ title }} <p>x", "text/html", "html"),
+        (b"[1] a footnote", "text/html", "html"),
+        (b'{"a": 1}', "text/plain", "text"),
+        (b"{\\it word}", None, "text"),
+        (b"How to write <html> and <body>", "text/plain", "text"),
+        (b"# Title", "text/markdown", "text"),
+        (b"RIFFs and chords", None, "text"),
+        (b"MIME: x\n\ny", None, "text"),
         (b"plain words, 3 < 4", None, "text"),
         (b"see <b> here", "text/plain", "text"),
         ("<html>ä".encode("utf-16-le"), None, "html"),
@@ -77,8 +125,20 @@ def test_pages_are_pages_whatever_they_are_called(body: bytes, media_type: str |
     assert kind_of(page(body, media_type)) == kind
 
 
-@pytest.mark.parametrize("body", [b"", b" \r\n\t "])
-def test_nothing_is_an_empty_document(body: bytes) -> None:
+@pytest.mark.parametrize(
+    ("body", "status", "words"),
+    [(b"", 200, "answered 200 with an empty body"), (b" \r\n\t ", 200, "white space"), (b"", None, "no bytes")],
+)
+def test_nothing_is_an_empty_document(body: bytes, status: int | None, words: str) -> None:
     with pytest.raises(DocumentError) as failed:
-        kind_of(page(body, "text/html"))
+        kind_of(Page("target", "http://h/", status, (), body, media_type="text/html"))
     assert failed.value.code == "DOCUMENT_EMPTY"
+    assert words in failed.value.message
+
+
+@pytest.mark.parametrize("part", [b"[", b"{", b'{"a":', b"<!--", b"<!-- - ", b"a:\n ", b"<?xml ", b"<", b"\n", b"%"])
+def test_hostile_bytes_are_judged_quickly(part: bytes) -> None:
+    start = time.process_time()
+    with contextlib.suppress(DocumentError):
+        kind_of(page(part * (3_000_000 // len(part))))
+    assert time.process_time() - start < 2  # minutes, if a scan were quadratic

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -9,8 +10,11 @@ from pydantic import BaseModel
 
 from fetchly.errors import ConfigurationError, DocumentError, Interrupted, RecordInvalid, SchemaError
 from fetchly.extraction.extractor import REDRAW_TEMPERATURE, ExtractionOptions, Extractor
+from fetchly.extraction.format import FORMAT_VERSION
 from fetchly.extraction.generator import ExtractionStats, GenerationTask, SchemaNotice
+from fetchly.extraction.prompt import PAGE_BUDGET
 from fetchly.extraction.schema import load_schema
+from fetchly.goods import Link
 from tests.support.documents import make_document
 from tests.support.scripted_generator import ScriptedGenerator
 
@@ -23,6 +27,7 @@ SCHEMA: dict[str, Any] = {
 }
 GOOD = json.dumps({"name": "Blue Kettle", "price": "1.234,50 €"})
 BAD = json.dumps({"name": "Blue Kettle", "price": None})
+UNREADABLE = json.dumps({"name": "Blue Kettle", "price": "Kettle"})
 
 
 def extractor(answer: str | Callable[[GenerationTask], str], schema: Any = SCHEMA, **options: Any) -> Extractor:
@@ -48,11 +53,11 @@ def test_a_record_with_evidence() -> None:
 
 
 def test_redraws() -> None:
-    made = extractor(lambda task: GOOD if task.attempt == 2 else BAD, seed=7)
+    made = extractor(lambda task: GOOD if task.attempt == 2 else UNREADABLE, seed=7)
     found = made.extract(DOCUMENT)
     assert found.attempt == 3
     assert found.stats.attempts == 3
-    assert found.stats.output_tokens == len(GOOD.split()) + 2 * len(BAD.split())
+    assert found.stats.output_tokens == len(GOOD.split()) + 2 * len(UNREADABLE.split())
     assert [(t.attempt, t.temperature, t.seed) for t in tasks(made)] == [
         (0, 0, 7),
         (1, REDRAW_TEMPERATURE, 7),
@@ -66,10 +71,55 @@ def test_redraws() -> None:
 
 def test_giving_up_names_the_place() -> None:
     with pytest.raises(RecordInvalid) as caught:
-        extractor(BAD).extract(DOCUMENT)
+        extractor(UNREADABLE).extract(DOCUMENT)
     error = caught.value
-    assert (error.exit_code, error.pointer, error.where) == (4, "/price", "https://shop.test/1")
-    assert "/price: null is not of type 'number' (all 3 attempts failed)" in error.line()
+    assert (error.exit_code, error.code, error.pointer) == (4, "RECORD_INVALID", "/price")
+    assert error.where == "https://shop.test/1"
+    assert "/price: “Kettle” was read as no number, and the schema requires a value (all 3 attempts" in error.line()
+
+
+def test_null_for_a_required_value_is_asked_for_once_more_and_then_believed() -> None:
+    made = extractor(BAD, attempts=5)
+    with pytest.raises(RecordInvalid) as caught:
+        made.extract(DOCUMENT)
+    assert len(tasks(made)) == 2
+    assert (caught.value.code, caught.value.pointer) == ("VALUE_MISSING", "/price")
+    assert "null is not of type 'number' (2 of 5 attempts agree and failed)" in caught.value.line()
+    once = extractor(BAD, attempts=1)
+    with pytest.raises(RecordInvalid, match="the only attempt"):
+        once.extract(DOCUMENT)
+    assert extractor(lambda task: GOOD if task.attempt else BAD).extract(DOCUMENT).attempt == 2
+
+
+def test_draws_that_differ_are_no_agreement() -> None:
+    answers = [
+        json.dumps({"name": None, "price": "1"}),
+        BAD,
+        UNREADABLE,
+        BAD,
+        GOOD,
+    ]
+    assert extractor(lambda task: answers[task.attempt], attempts=5).extract(DOCUMENT).attempt == 5
+
+
+def test_urls_come_from_the_links_that_the_prompt_shows() -> None:
+    links = (Link("L1", "One", "https://x.test/1", "body > a"), Link("L2", "Two", "https://x.test/2"))
+    document = replace(make_document("Blue Kettle", "One [L1]"), links=links)
+    schema = {"type": "object", "properties": {"url": {"type": "string", "format": "uri"}}, "required": ["url"]}
+    made = extractor(json.dumps({"url": "L1"}), schema)
+    found = made.extract(document)
+    assert found.record.value == {"url": "https://x.test/1"}
+    evidence = found.record.evidence["/url"]
+    assert (evidence.found, evidence.css_path, evidence.text, evidence.start) == (True, "body > a", "One", 12)
+    shown = made.prompt(document).prompt.links
+    decoded = tasks(made)[0].schema
+    if shown:
+        assert decoded["$defs"]["page_links"] == {"enum": list(shown)}
+    else:
+        assert decoded["$defs"]["page_links"] == {"type": "null"}
+    made_up = extractor(json.dumps({"url": "https://invented.test/"}), schema, attempts=1)
+    with pytest.raises(RecordInvalid, match="absolute URL of this page"):
+        made_up.extract(document)
 
 
 @pytest.mark.parametrize("answer", ["", "{", '{"name": "Blue Kettle", "name": "x", "price": null}'])
@@ -141,7 +191,7 @@ def test_options_that_make_no_sense(options: dict[str, Any]) -> None:
 
 def test_the_budget_gives_way_to_the_context_and_says_so() -> None:
     roomy = Extractor(ScriptedGenerator(lambda _: GOOD, context_length=5000), load_schema(SCHEMA))
-    assert roomy.budget == 1500
+    assert roomy.budget == PAGE_BUDGET
     assert roomy.extract(DOCUMENT).record.warnings == ()
     tight = Extractor(ScriptedGenerator(lambda _: GOOD, context_length=1400), load_schema(SCHEMA))
     assert tight.budget < 400
@@ -155,7 +205,7 @@ def test_what_was_left_out_is_in_the_stats() -> None:
     long = make_document("Blue Kettle", *[f"line of filler text number {i}" for i in range(100)], "Preis 1.234,50 €")
     found = extractor(GOOD, budget=70).extract(long)
     assert found.stats.left_out_blocks > 50
-    assert found.stats.left_out_tokens > 300
+    assert found.stats.left_out_characters > 300
 
 
 class Book(BaseModel):
@@ -195,3 +245,31 @@ def test_stats_add_up() -> None:
     assert both.attempts == 2
     assert json.loads(json.dumps(both.as_dict()))["peak_memory_mb"] == 9
     assert ExtractionStats().acceptance_length == ExtractionStats().tokens_per_second == 0
+
+
+def test_a_model_of_another_format_is_refused() -> None:
+    for trained in (None, FORMAT_VERSION):
+        Extractor(ScriptedGenerator(lambda _: GOOD, trained_format=trained), load_schema(SCHEMA))
+    with pytest.raises(ConfigurationError, match="format 0.*format") as caught:
+        Extractor(ScriptedGenerator(lambda _: GOOD, trained_format="0"), load_schema(SCHEMA))
+    assert caught.value.code == "MODEL_FORMAT"
+
+
+def test_the_identity_is_that_of_the_answer() -> None:
+    identity = extractor(GOOD).identity
+    assert identity == extractor(GOOD, draft=(), should_stop=lambda: False).identity
+    others = [
+        extractor(GOOD, seed=1),
+        extractor(GOOD, budget=100),
+        extractor(GOOD, verbatim="auto"),
+        extractor(GOOD, temperature=0.5),
+        extractor(GOOD, {**SCHEMA, "title": "Kettle"}),
+        extractor(GOOD, {**SCHEMA, "properties": dict(reversed(SCHEMA["properties"].items()))}),
+    ]
+    assert len({identity, *(other.identity for other in others)}) == 1 + len(others)
+
+
+def test_the_identity_holds_the_format(monkeypatch: pytest.MonkeyPatch) -> None:
+    before = extractor(GOOD).identity
+    monkeypatch.setattr("fetchly.extraction.extractor.FORMAT_VERSION", "next")
+    assert extractor(GOOD).identity != before

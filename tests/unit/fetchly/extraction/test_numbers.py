@@ -4,7 +4,7 @@ from decimal import Decimal
 
 import pytest
 
-from fetchly.extraction.numbers import locale_of, parse_duration, parse_number
+from fetchly.extraction.numbers import locale_of, parse_number
 
 
 @pytest.mark.parametrize(
@@ -63,43 +63,6 @@ def test_several_numbers_are_told() -> None:
     assert parse_number("4.5 out of 5", "en").remark == "several numbers; the first was taken"
     assert parse_number("4.5 out of 5", "en").value == Decimal("4.5")
     assert parse_number("Rated 4/5", "en").value == 4
-
-
-@pytest.mark.parametrize(
-    ("span", "lang", "minutes"),
-    [
-        ("1 hr 20 min", "en", 80),
-        ("PT15M", "en", 15),
-        ("PT1H20M", "de", 80),
-        ("P1DT1H", "en", 1500),
-        ("1 Std. 20 Min.", "de", 80),
-        ("1:20 h", "de", 80),
-        ("90", "en", 90),
-        ("1h30", "fr", 90),
-        ("1,5 Stunden", "de", 90),
-        ("1½ hours", "en", 90),
-        ("1 uur en 10 minuten", "nl", 70),
-        ("20 минут", "ru", 20),
-        ("1時間20分", "ja", 80),
-        ("Prep: 20 min", "en", 20),
-        ("ca. 15 Minuten", "de", 15),
-    ],
-)
-def test_durations(span: str, lang: str, minutes: int) -> None:
-    found = parse_duration(span, lang, "minute")
-    assert found.value == minutes
-    assert found.remark == ""
-
-
-def test_a_range_of_time_is_not_a_sum() -> None:
-    assert parse_duration("10-15 min", "en", "minute").value == 10
-    assert parse_duration("1 to 2 hours", "en", "minute").value == 60
-    assert parse_duration("10-15 min", "en", "minute").remark
-
-
-def test_other_units() -> None:
-    assert parse_duration("90 min", "en", "hour").value == Decimal("1.5")
-    assert parse_duration("nothing", "en", "hour").value is None
 
 
 def test_languages_fall_back_to_english() -> None:

@@ -9,9 +9,7 @@ import typing_extensions
 from pydantic import BaseModel, field_validator
 
 from fetchly.errors import ConfigurationError, SchemaError
-from fetchly.extraction import shipped
 from fetchly.extraction.schema import load_schema
-from fetchly.extraction.validation import RecordValidator
 
 
 class Book(BaseModel):
@@ -38,19 +36,6 @@ class Pair(typing_extensions.TypedDict):
 
 class OldPair(TypedDict):
     left: str
-
-
-def test_shipped_names() -> None:
-    assert {"article", "product", "recipe"} <= set(shipped.names())
-    for name in shipped.names():
-        schema = load_schema(name)
-        RecordValidator(schema)
-        assert schema.label == f"shipped schema {name}"
-        assert schema.json["additionalProperties"] is False
-        assert schema.json["required"] == list(schema.json["properties"])
-        for part in schema.json["properties"].values():
-            assert part["description"]
-            assert "null" in part.get("type", ["null"])
 
 
 def test_unknown_name_suggests() -> None:

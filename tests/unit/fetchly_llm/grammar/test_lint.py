@@ -25,7 +25,7 @@ def test_a_plain_schema_has_no_error_and_no_warning() -> None:
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         "type": "object",
         "title": "Product",
-        "properties": {"name": {"type": "string", "x-verbatim": True, "x-note": "mine"}, "price": {"type": "number"}},
+        "properties": {"name": {"type": "string", "x-verbatim": True, "x-line": "mine"}, "price": {"type": "number"}},
         "required": ["name"],
     }
     assert [finding for finding in lint(schema) if finding.severity != "notice"] == []
@@ -79,6 +79,7 @@ def test_layout_is_not_for_schemas_to_set() -> None:
         ({"patternProperties": {"[": {}}}, "/patternProperties", "backslashes"),
         ({"$schema": "http://json-schema.org/draft-03/schema#"}, "/$schema", "draft-07"),
         ({"type": "string", "x-verbatim": "yes"}, "/x-verbatim", "Correct"),
+        ({"type": "string", "x-link": 1}, "/x-link", "Correct"),
         ({"maximum": float("nan")}, "/maximum", "plain JSON"),
         ({"title": "\ud800"}, "/title", "plain JSON"),
         ([], "", "schema itself"),
@@ -128,6 +129,14 @@ def test_references_that_lead_nowhere_are_located(schema: Any, pointer: str) -> 
 def test_what_no_record_can_satisfy_is_located(schema: Any, pointer: str) -> None:
     for mode in ("strict", "check"):
         assert found(schema, "SCHEMA_UNSATISFIABLE", mode).pointer == pointer
+
+
+def test_unique_choices_need_as_many_as_min_items() -> None:
+    schema = {"type": "array", "items": {"enum": ["x", "y"]}, "uniqueItems": True, "minItems": 3}
+    finding = found(schema, "SCHEMA_UNSATISFIABLE")
+    assert finding.pointer == "/minItems"
+    assert "uniqueItems leaves 2 items" in finding.message
+    assert codes({**schema, "minItems": 2}) == []
 
 
 def test_an_impossible_optional_part_is_no_error() -> None:

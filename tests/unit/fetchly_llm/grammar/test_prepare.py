@@ -81,6 +81,87 @@ def test_check_mode_lists_what_it_leaves_out() -> None:
     assert accepted(schema, [{"a": [None, None]}], "check") == [{"a": [None, None]}]
 
 
+def test_unique_choices_are_enforced_and_bounded_by_their_number() -> None:
+    tags = {"type": "array", "items": {"$ref": "#/$defs/tag"}, "uniqueItems": True}
+    schema = obj({"a": tags, "b": {**tags, "maxItems": 2}}, **{"$defs": {"tag": {"enum": ["x", "y", "xy"]}}})
+    prepared = prepare(schema)
+    assert prepared.residual == ()
+    assert [finding.code for finding in prepared.findings] == ["SCHEMA_OBJECT_CLOSED"]
+    assert prepared.enforced["properties"] == {
+        "a": {"type": "array", "items": {"$ref": "#/$defs/tag"}, "maxItems": 3, "uniqueItems": True},
+        "b": {"type": "array", "items": {"$ref": "#/$defs/tag"}, "maxItems": 2, "uniqueItems": True},
+    }
+    records = [{"a": ["x", "xy", "y"]}, {"a": ["x", "x"]}, {"a": [], "b": ["y", "y"]}, {"b": ["y", "xy"]}]
+    assert accepted(schema, records) == [records[0], records[3]]
+
+
+@pytest.mark.parametrize(
+    "items",
+    [
+        {"enum": ["x", "y"]},
+        {"const": "x"},
+        {"anyOf": [{"const": "x"}, {"$ref": "#/$defs/y"}]},
+        {"type": "string", "x-verbatim": True},
+        {"allOf": [{"type": "string"}, {"enum": ["x", "y", 3]}]},
+    ],
+)
+def test_choices_are_what_can_be_held_to_occur_once(items: Any) -> None:
+    schema = {"type": ["array", "null"], "items": items, "uniqueItems": True, "$defs": {"y": {"enum": ["y", "z"]}}}
+    assert prepare(schema).residual == ()
+    assert prepare(schema, mode="check").residual == ()
+
+
+@pytest.mark.parametrize(
+    "schema",
+    [
+        {"items": {"enum": ["x", None]}, "uniqueItems": True},
+        {"items": {"enum": ["x", 1]}, "uniqueItems": True},
+        {"items": {"enum": ["x\ny", "z"]}, "uniqueItems": True},
+        {"items": {"type": ["string", "null"], "x-verbatim": True}, "uniqueItems": True},
+        {"items": {"anyOf": [{"const": "x"}, {"type": "string", "x-verbatim": True}]}, "uniqueItems": True},
+        {"items": {"enum": ["x", "y"]}, "prefixItems": [{"const": "x"}], "uniqueItems": True},
+        {"items": {"$ref": "#"}, "uniqueItems": True},
+    ],
+)
+def test_what_else_must_be_unique_is_left_to_the_validator(schema: Any) -> None:
+    schema = {"type": "array", "maxItems": 5, **schema}
+    assert prepare(schema, mode="check").residual == (Residual("/uniqueItems", "uniqueItems"),)
+    with pytest.raises(SchemaRefused) as caught:
+        prepare(schema)
+    assert (caught.value.code, caught.value.pointer) == ("SCHEMA_KEYWORD_NOT_ENFORCED", "/uniqueItems")
+
+
+def test_unique_choices_that_the_text_does_not_show_are_left_to_the_validator() -> None:
+    unique = {"type": "array", "items": {"enum": ["x", "y"]}, "maxItems": 5, "uniqueItems": True}
+    several = {"type": "array", "items": {"enum": ["x", "y"]}, "maxItems": 5}
+    schema: dict[str, Any] = {
+        "anyOf": [obj({"k": {"const": 1}, "t": unique}), obj({"k": {"const": 2}, "t": several, "u": unique})]
+    }
+    prepared = prepare(schema, mode="check")
+    assert prepared.residual == (Residual("/anyOf/0/properties/t/uniqueItems", "uniqueItems"),)
+    twice = {"k": 2, "t": ["x", "x"], "u": ["x", "y"]}
+    assert accepted(schema, [twice, {**twice, "u": ["x", "x"]}], "check") == [twice]
+    values = obj({}, additionalProperties=unique)
+    assert prepare(values, mode="check").residual == (Residual("/additionalProperties/uniqueItems", "uniqueItems"),)
+
+
+def test_every_keyword_that_asks_for_unique_items_is_named_where_none_is_heeded() -> None:
+    unique = {"type": "array", "items": {"enum": ["x", "y"]}, "uniqueItems": True, "allOf": [{"uniqueItems": True}]}
+    assert prepare(unique).enforced["uniqueItems"] is True
+    residual = prepare(obj({}, additionalProperties=unique), mode="check").residual
+    assert [item.pointer for item in residual] == [
+        "/additionalProperties/uniqueItems",
+        "/additionalProperties/allOf/0/uniqueItems",
+    ]
+
+
+def test_a_schema_that_grows_beyond_the_grammar_is_refused_before_it_is_compiled() -> None:
+    inner = obj({"a": {"required": ["c"], "$ref": "#"}})
+    with pytest.raises(SchemaRefused) as caught:
+        prepare({"type": "object", "additionalProperties": inner})
+    assert caught.value.code == "SCHEMA_TOO_LARGE"
+
+
 def test_a_keyword_about_another_type_is_no_residual() -> None:
     assert prepare({"type": "string", "uniqueItems": True, "maxLength": 3}).enforced == {
         "type": "string",

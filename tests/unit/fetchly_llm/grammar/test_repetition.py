@@ -9,8 +9,9 @@ import pytest
 from tokenizers import Tokenizer
 
 from fetchly_llm.errors import SchemaRefused
+from fetchly_llm.grammar.choices import SpanChoices
 from fetchly_llm.grammar.compiler import GrammarCompiler
-from fetchly_llm.grammar.spans import Partial, SpanBounds, SpanIndex, partial
+from fetchly_llm.grammar.spans import SpanBounds, SpanIndex
 from fetchly_llm.grammar.uses import Uses
 from tests.support.grammar_walks import accepts, legal, random_document, toy_compiler, write
 from tests.support.toy_tokenizer import EOS_IDS, VOCAB_SIZE, toy_tokenizer_json
@@ -72,6 +73,22 @@ def test_a_token_that_spells_several_items_is_seen_through() -> None:
     assert b'", "y"]' in {matcher.spelling(token) for token in legal(matcher)}
 
 
+def test_a_token_that_asks_for_an_item_too_many_is_seen_through() -> None:
+    tokenizer = Tokenizer.from_str(toy_tokenizer_json())
+    assert tokenizer.add_tokens(['["x", ', 'b", "t": ["a", "a"', 'b", "t": ["a", "c"']) == 3
+    compiler = GrammarCompiler(tokenizer.to_str(), EOS_IDS, VOCAB_SIZE)
+    for source, fits in (("x", False), ("x y", True)):
+        matcher = compiler.compile(TAGS, source).matcher()
+        assert (b'["x", ' in {matcher.spelling(token) for token in legal(matcher)}) == fits
+    letters = {"type": "array", "items": {"enum": ["a", "c"]}, "maxItems": 3, "uniqueItems": True}
+    records = {"type": "array", "items": closed(s=SPAN, t=letters), "maxItems": 3}
+    matcher = compiler.compile(records, "b").matcher()
+    assert write(matcher, '[{"s": "')
+    spelt = {matcher.spelling(token) for token in legal(matcher)}
+    assert b'b", "t": ["a", "c"' in spelt
+    assert b'b", "t": ["a", "a"' not in spelt
+
+
 def test_null_items_do_not_count_and_stay_possible() -> None:
     grammar = toy_compiler().compile({**TAGS, "items": {**SPAN, "type": ["string", "null"]}}, "foo")
     assert accepts(grammar, ["foo", None, None])
@@ -127,6 +144,96 @@ def test_a_record_that_repeats_ends_its_array() -> None:
     assert not accepts(grammar, [kettle, kettle, kettle, pot])
     assert accepts(toy_compiler().compile({**schema, "minItems": 4}, "kettle pot"), [pot, pot, pot, pot])
     assert not accepts(toy_compiler().compile({**schema, "minItems": 4}, "kettle pot"), [pot] * 5)
+
+
+def link_schema(count: int, **more: Any) -> dict[str, Any]:
+    return {"type": "array", "items": {"enum": [f"L{number}" for number in range(1, count + 1)]}, **more}
+
+
+def test_unique_values_are_taken_once_and_the_array_ends_when_none_is_left() -> None:
+    grammar = toy_compiler().compile(link_schema(12, maxItems=20, uniqueItems=True))
+    assert accepts(grammar, ["L12", "L1", "L11", "L2"])
+    assert not accepts(grammar, ["L1", "L12", "L1"])
+    every = [f"L{number}" for number in range(1, 13)]
+    assert accepts(grammar, every)
+    assert write(matcher := grammar.matcher(), json.dumps(every)[:-1])
+    assert {matcher.spelling(token) for token in legal(matcher)} == {b"]"}
+
+
+def test_the_beginning_of_other_values_is_closed_only_with_the_last_of_them() -> None:
+    grammar = toy_compiler().compile(link_schema(12, maxItems=20, uniqueItems=True))
+    for taken, following in (
+        (["L1"], {b"0", b"1", b"2"}),
+        (["L1", "L10", "L11"], {b"2"}),
+        (["L10", "L11", "L12"], {b'"'}),
+    ):
+        matcher = grammar.matcher()
+        assert write(matcher, json.dumps(taken)[:-1] + ', "L1')
+        assert {matcher.spelling(token)[:1] for token in legal(matcher)} == following
+    matcher = grammar.matcher()
+    assert write(matcher, '["L1", "L10", "L11", "L12", "L')
+    assert {matcher.spelling(token)[:1] for token in legal(matcher)} == {b"%d" % digit for digit in range(2, 10)}
+
+
+def test_unique_spans_are_taken_once_however_often_they_stand_on_the_page() -> None:
+    grammar = toy_compiler().compile({**TAGS, "uniqueItems": True}, "foo bar\nfoo")
+    assert accepts(grammar, ["foo", "foo bar", "bar"])
+    assert not accepts(grammar, ["foo", "foo"])
+    with pytest.raises(SchemaRefused) as refused:
+        toy_compiler().compile({**TAGS, "uniqueItems": True, "minItems": 2}, "foo\nfoo")
+    assert refused.value.code == "SCHEMA_UNSATISFIABLE"
+
+
+def test_unique_values_need_no_source_and_cost_nothing_elsewhere() -> None:
+    links = link_schema(3, maxItems=3, uniqueItems=True)
+    assert toy_compiler().compile(links).rule is not None
+    assert toy_compiler().compile(link_schema(3, maxItems=3)).rule is None
+    grammar = toy_compiler().compile({"$ref": "#/$defs/page", "$defs": {"page": closed(a=links, b=links)}})
+    assert accepts(grammar, {"a": ["L1", "L2"], "b": ["L1"]})
+    assert not accepts(grammar, {"a": ["L1", "L1"], "b": []})
+    assert not accepts(grammar, {"a": [], "b": ["L3", "L3"]})
+
+
+@pytest.mark.parametrize(
+    ("schema", "pointer"),
+    [
+        ({"type": "array", "items": {"enum": ["a", None]}, "uniqueItems": True}, "/uniqueItems"),
+        ({"type": "array", "items": {"enum": ["a\tb", "c"]}, "uniqueItems": True}, "/uniqueItems"),
+        ({"type": "array", "items": {"type": "string", "maxLength": 3}, "uniqueItems": True}, "/uniqueItems"),
+        ({"type": "array", "items": {"anyOf": [SPAN, {"const": "x"}]}, "uniqueItems": True}, "/uniqueItems"),
+        ({"type": "array", "items": {"enum": ["ab"], "minLength": 1}, "uniqueItems": True}, "/uniqueItems"),
+        ({"anyOf": [link_schema(2, uniqueItems=True), link_schema(3)]}, "/anyOf/0/uniqueItems"),
+        ({"anyOf": [link_schema(2, uniqueItems=True), {"const": ["L1"]}]}, "/anyOf/0/uniqueItems"),
+        ({"anyOf": [{**TAGS, "uniqueItems": True}, TAGS]}, "/anyOf/0/uniqueItems"),
+        (closed(a=link_schema(2)) | {"oneOf": [link_schema(2, uniqueItems=True)]}, "/oneOf/0/uniqueItems"),
+        (
+            {"type": "object", "additionalProperties": link_schema(2, uniqueItems=True)},
+            "/additionalProperties/uniqueItems",
+        ),
+        (
+            {
+                "type": "object",
+                "properties": {"a": {"$ref": "#/$defs/u"}},
+                "additionalProperties": {"$ref": "#/$defs/u"},
+                "$defs": {"u": link_schema(2, uniqueItems=True)},
+            },
+            "/$defs/u/uniqueItems",
+        ),
+    ],
+)
+def test_uniqueness_that_the_text_does_not_show_is_refused(schema: dict[str, Any], pointer: str) -> None:
+    with pytest.raises(SchemaRefused) as refused:
+        toy_compiler().compile(schema, "x y")
+    assert (refused.value.code, refused.value.pointer) == ("SCHEMA_KEYWORD_NOT_ENFORCED", pointer)
+
+
+def test_alternatives_with_the_same_unique_items_are_no_conflict() -> None:
+    links = link_schema(3, maxItems=5, uniqueItems=True)
+    schema = {"anyOf": [closed(a=links), closed(a={**links, "minItems": 2}, b=SPAN), {"type": "null"}]}
+    grammar = toy_compiler().compile(schema, "x")
+    assert accepts(grammar, {"a": ["L1", "L3"], "b": "x"})
+    assert not accepts(grammar, {"a": ["L1", "L1"], "b": "x"})
+    assert accepts(grammar, None)
 
 
 def test_records_without_a_span_are_left_alone() -> None:
@@ -199,9 +306,12 @@ def test_two_lengths_of_span_in_one_array() -> None:
     assert not accepts(grammar, ["abc"])
 
 
+def spans_of(source: str, *bounds: SpanBounds, once: bool = False) -> Uses:
+    return Uses(SpanChoices(SpanIndex(source), bounds or (SpanBounds(),), once=once))
+
+
 def test_uses_find_the_shortest_dead_prefix() -> None:
-    index = SpanIndex("kettle kitten\nkettle")
-    uses = Uses(index, [SpanBounds(1, 6)])
+    uses = spans_of("kettle kitten\nkettle", SpanBounds(1, 6))
     assert uses.dead_prefixes() == ()
     uses = uses.add("kettle")
     assert uses.allows("kettle")
@@ -209,15 +319,29 @@ def test_uses_find_the_shortest_dead_prefix() -> None:
     once = uses.add("kettle")
     assert not once.allows("kettle")
     assert once.dead_prefixes() == (b"ke",)
-    assert once.allows_prefix(Partial("k"))
-    assert not once.allows_prefix(partial(b"ke"))
+    assert once.allows_prefix(b"k")
+    assert not once.allows_prefix(b"ke")
     assert once.add("kitten").dead_prefixes() == (b"",)
     assert uses.allows("kettle")  # adding made a new one
 
 
 def test_a_span_that_is_the_beginning_of_others_stays_open() -> None:
-    uses = Uses(SpanIndex("foo bar"), [SpanBounds()]).add("foo")
+    uses = spans_of("foo bar").add("foo")
     assert not uses.allows("foo")
-    assert uses.allows_prefix(Partial("foo"))
+    assert uses.allows_prefix(b"foo")
     assert uses.dead_prefixes() == ()
     assert uses.add("foo bar").dead_prefixes() == (b"f",)
+
+
+def test_a_unique_span_is_used_up_by_one_use() -> None:
+    assert not spans_of("foo\nfoo", once=True).add("foo").allows("foo")
+    assert spans_of("foo\nfoo").add("foo").allows("foo")
+
+
+def test_a_number_and_its_beginning_are_told_apart() -> None:
+    uses = spans_of("12.5\n12.").add("12.5")
+    assert not uses.allows("12.5")
+    assert uses.allows_prefix(b"12.")  # the other 12 and its full stop
+    assert uses.dead_prefixes() == (b"12.5",)
+    assert uses.add("12").dead_prefixes() == (b"12.5",)
+    assert uses.add("12.").dead_prefixes() == (b"12.",)

@@ -1,0 +1,324 @@
+"""A place to find Chromium in; a running browser to open pages with out, replaced when it is used up, hung or gone.
+
+Everything here runs in one event loop. Playwright's driver is a child of ours and Chromium a child of the driver, tied
+to it by a pipe: whichever ends, by whatever signal, takes the next one down with it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import shutil
+import signal
+import tempfile
+from collections.abc import AsyncIterator, Awaitable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, TypeVar
+
+from fetchly.crawler.chromium import ARGUMENTS, UNWANTED_ARGUMENTS, BrowserMissing, find_chromium, sandbox_here
+from fetchly.crawler.proxy import EgressProxy
+from fetchly.egress import EgressGate
+from fetchly.errors import ConfigurationError
+
+if TYPE_CHECKING:
+    from playwright.async_api import Browser, BrowserContext, Page, Playwright
+
+T = TypeVar("T")
+
+LAUNCH_S = 30.0
+CLOSE_S = 5.0
+TAB_S = 5.0
+PAGES_PER_BROWSER = 100
+"""A browser's memory grows from page to page."""
+
+
+async def bounded(work: Awaitable[T], limit_s: float) -> T:
+    """The one way to await the browser: nothing that it promises is sure to come. Raises TimeoutError."""
+    async with asyncio.timeout(limit_s):
+        return await work
+
+
+def is_browser_error(error: Exception) -> bool:
+    """Whether an exception is the browser's or its driver's, and not a mistake of ours."""
+    from playwright.async_api import Error
+
+    return isinstance(error, Error) or type(error) is Exception  # so Playwright says that its driver is gone
+
+
+@dataclass(slots=True)
+class Running:
+    """One launched browser. `pid` leads its process group, `driver` is its parent, `profile` its folder (None where
+    there is no /proc to see them). `folders` are those that it leaves where it is killed."""
+
+    browser: Browser
+    pid: int
+    driver: int | None
+    profile: Path | None
+    folders: tuple[Path, ...]
+    active: int = 0
+    served: int = 0
+    hung: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class OpenTab:
+    """A tab to show one page in, and what it belongs to."""
+
+    running: Running
+    context: BrowserContext
+    page: Page
+
+
+class BrowserProcess:
+    """Launches Chromium when it is first needed. Errors: BrowserMissing; playwright's own from a browser in use."""
+
+    def __init__(self, gate: EgressGate, browser_path: str | None, pages_per_browser: int = PAGES_PER_BROWSER) -> None:
+        self._gate = gate
+        self._browser_path = browser_path
+        self._pages_per_browser = pages_per_browser
+        self._launching = asyncio.Lock()
+        self._playwright: Playwright | None = None
+        self._proxy: EgressProxy | None = None
+        self._driver_pid: int | None = None
+        self._current: Running | None = None
+        self._all: list[Running] = []
+
+    @property
+    def proxy(self) -> EgressProxy:
+        """The way out of every browser launched here."""
+        assert self._proxy is not None, "launched"
+        return self._proxy
+
+    @asynccontextmanager
+    async def tab(self, user_agent: str) -> AsyncIterator[OpenTab]:
+        """A tab in a context of its own: no cookie, cache entry or worker of another page, and none left behind.
+
+        A browser that gives none is replaced, once. Where a tab does not close in time its browser is ended.
+        """
+        tab = await self._open(user_agent) or await self._open(user_agent)
+        if tab is None:
+            raise BrowserMissing("the browser starts, but opens no page", hint="fetchly doctor")
+        try:
+            yield tab
+        finally:
+            try:
+                await bounded(tab.context.close(), CLOSE_S)
+            except asyncio.CancelledError:  # a second time: everything is to end
+                tab.running.hung = True
+                raise
+            except Exception:  # it does not close, or has gone down
+                tab.running.hung = True
+            finally:
+                await self._leave(tab.running)
+
+    async def _open(self, user_agent: str) -> OpenTab | None:
+        async with self._launching:
+            running = self._current
+            if running is None or not running.browser.is_connected():
+                running = self._current = await self._launch()
+            running.active += 1
+            running.served += 1
+            if running.served >= self._pages_per_browser:
+                self._current = None
+        tab = None
+        try:
+            async with asyncio.timeout(TAB_S):
+                context = await running.browser.new_context(
+                    user_agent=user_agent,
+                    accept_downloads=False,
+                    service_workers="block",
+                    reduced_motion="reduce",
+                    viewport={"width": 1280, "height": 2000},  # much is loaded only when it comes into view
+                )
+                tab = OpenTab(running, context, await context.new_page())
+        except Exception as error:
+            if not is_browser_error(error) and not isinstance(error, TimeoutError):
+                raise
+            running.hung = True
+        finally:
+            if tab is None:
+                await self._leave(running)
+        return tab
+
+    async def _leave(self, running: Running) -> None:
+        running.active -= 1
+        if running.hung and self._current is running:
+            self._current = None
+        # Its other pages, if any, may still come to an end of their own.
+        if running.active == 0 and running is not self._current:
+            await self._end(running)
+
+    async def close(self) -> None:
+        """End every browser, the driver and the proxy. Takes seconds at most, whatever state they are in."""
+        for running in list(self._all):
+            await self._end(running)
+        await self._stop_driver()
+        if self._proxy is not None:
+            await self._proxy.close()
+            self._proxy = None
+
+    def kill(self) -> None:
+        """End every browser at once, from any thread."""
+        for running in list(self._all):
+            _kill(running)
+
+    async def _launch(self) -> Running:
+        path = find_chromium(self._browser_path)
+        if self._proxy is None:
+            self._proxy = EgressProxy(self._gate)
+            await self._proxy.start()
+        try:
+            return await bounded(self._launch_with_driver(path), LAUNCH_S)
+        except TimeoutError:
+            await self._stop_driver()
+            raise BrowserMissing(f"it did not start within {LAUNCH_S:g} s", where=str(path)) from None
+        except BrowserMissing:
+            raise
+        except Exception as error:
+            await self._stop_driver()
+            raise _launch_error(error, path) from error
+
+    async def _launch_with_driver(self, path: Path) -> Running:
+        if self._playwright is None:
+            self._playwright = await _driver()
+        sandbox = sandbox_here(path)
+        try:
+            browser = await self._start(path, sandbox.usable)
+        except Exception:
+            # The driver of an earlier browser may have died with it.
+            await self._stop_driver()
+            self._playwright = await _driver()
+            browser = await self._start(path, sandbox.usable)
+        session = await browser.new_browser_cdp_session()
+        processes = (await session.send("SystemInfo.getProcessInfo"))["processInfo"]
+        pid = next(int(process["id"]) for process in processes if process["type"] == "browser")
+        profile = _profile_of(pid)
+        running = Running(browser, pid, _parent_of(pid), profile, _folders_of(profile))
+        self._driver_pid = running.driver
+        self._all.append(running)
+        return running
+
+    async def _start(self, path: Path, sandbox: bool) -> Browser:
+        assert self._playwright is not None
+        return await self._playwright.chromium.launch(
+            executable_path=path,
+            args=list(ARGUMENTS),
+            ignore_default_args=list(UNWANTED_ARGUMENTS),
+            chromium_sandbox=sandbox,
+            headless=True,
+            timeout=LAUNCH_S * 1000,
+            proxy={
+                "server": self.proxy.url,
+                "username": self.proxy.username,
+                "password": self.proxy.password,
+                "bypass": "<-loopback>",  # Chromium would go to loopback past its proxy
+            },
+        )
+
+    async def _end(self, running: Running) -> None:
+        if running not in self._all:
+            return
+        self._all.remove(running)
+        if self._current is running:
+            self._current = None
+        if not running.hung:
+            running.hung = not await _closes(running.browser)
+        if running.hung:
+            _kill(running)
+            await _closes(running.browser)  # the driver takes note
+        _remove(running.folders)
+
+    async def _stop_driver(self) -> None:
+        driver, self._playwright = self._playwright, None
+        if driver is not None:
+            try:
+                await bounded(driver.stop(), CLOSE_S)
+            except TimeoutError:  # it does not answer: it is a child of ours, so that its id is still its own
+                if self._driver_pid is not None:
+                    with contextlib.suppress(ProcessLookupError):
+                        os.kill(self._driver_pid, signal.SIGKILL)
+            except Exception as error:
+                if not is_browser_error(error):
+                    raise
+
+
+async def _closes(browser: Browser) -> bool:
+    try:
+        await bounded(browser.close(), CLOSE_S)
+    except TimeoutError:
+        return False
+    except Exception as error:
+        if not is_browser_error(error):
+            raise
+        return False
+    return True
+
+
+async def _driver() -> Playwright:
+    try:
+        from playwright.async_api import async_playwright
+    except ImportError as error:
+        raise BrowserMissing(
+            "playwright is not installed, which drives the browser", hint="pip install 'fetchly[browser]'"
+        ) from error
+    return await async_playwright().start()
+
+
+def _launch_error(error: Exception, path: Path) -> ConfigurationError:
+    said = [line.strip() for line in str(error).splitlines() if line.strip()]
+    sandbox = next((line for line in said if "sandbox" in line.lower() and "no usable" in line.lower()), None)
+    if sandbox is not None:
+        return BrowserMissing("its sandbox cannot be built here", where=str(path), hint="run `fetchly doctor`")
+    return BrowserMissing(f"it does not start: {said[0] if said else error!r}", where=str(path), hint="fetchly doctor")
+
+
+def _parent_of(pid: int) -> int | None:
+    try:
+        status = Path(f"/proc/{pid}/stat").read_text("utf-8", "replace")
+    except OSError:
+        return None
+    return int(status.rpartition(")")[2].split()[1])  # proc(5): the name may hold anything
+
+
+def _profile_of(pid: int) -> Path | None:
+    """The temporary profile of a browser, by its command line; None where that cannot be read (no /proc)."""
+    try:
+        arguments = Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")
+    except OSError:
+        return None
+    for argument in arguments:
+        name, _, value = argument.partition(b"=")
+        folder = Path(os.fsdecode(value))
+        if name == b"--user-data-dir" and folder.is_relative_to(tempfile.gettempdir()):
+            return folder
+    return None
+
+
+def _kill(running: Running) -> None:
+    """End the whole group of processes, if the group's leader is still the browser."""
+    if running.profile is not None and _profile_of(running.pid) != running.profile:
+        return  # it has ended, and its id may be another's by now
+    with contextlib.suppress(ProcessLookupError, PermissionError):
+        if os.getpgid(running.pid) == running.pid:
+            os.killpg(running.pid, signal.SIGKILL)
+        else:
+            os.kill(running.pid, signal.SIGKILL)
+
+
+def _folders_of(profile: Path | None) -> tuple[Path, ...]:
+    """The profile, and the folder beside it that holds the socket of Chromium's one-instance lock."""
+    if profile is None:
+        return ()
+    try:
+        lock = Path(os.readlink(profile / "SingletonSocket")).parent
+    except OSError:
+        return (profile,)
+    return (profile, lock) if lock.parent == profile.parent else (profile,)
+
+
+def _remove(folders: tuple[Path, ...]) -> None:
+    for folder in folders:
+        shutil.rmtree(folder, ignore_errors=True)

@@ -1,0 +1,1 @@
+"""Datasets, synthetic pages, examples, evaluation: what turns pages into figures and training examples."""

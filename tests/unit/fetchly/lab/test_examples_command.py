@@ -1,0 +1,64 @@
+"""`fetchly lab examples` from its arguments to its file and its summary, with a tokenizer of characters."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from fetchly.cli.examples import examples
+from fetchly.errors import DocumentError
+from tests.unit.fetchly.lab.test_examples import Letters, dataset, gold
+
+
+class LettersGenerator(Letters):
+    def __init__(self, *_: Any, **__: Any) -> None:
+        self.closed = False
+
+    def close(self) -> None:
+        self.closed = True
+
+
+@pytest.fixture
+def run(monkeypatch: pytest.MonkeyPatch) -> Callable[..., int]:
+    monkeypatch.setattr("fetchly.extraction.local.LocalGenerator", LettersGenerator)
+
+    def call(*datasets: Path, **options: Any) -> int:
+        defaults = {"output": None, "split": "train", "limit": None, "variants": 1, "structured": 0.5, "budget": None}
+        more = {"longest_answer": 1024, "seed": 0, "schemas": None, "model": None, "offline": True, "quiet": True}
+        return examples(list(datasets), **{**defaults, **more, **options})
+
+    return call
+
+
+def test_examples_go_to_the_file_and_the_summary_to_stderr(
+    tmp_path: Path, run: Callable[..., int], capsys: pytest.CaptureFixture[str]
+) -> None:
+    dataset(tmp_path / "things", *(gold(number) for number in (1, 2, 3)))
+    dataset(tmp_path / "others", gold(1))
+    assert run(tmp_path / "things", tmp_path / "others", output=tmp_path / "x.jsonl", limit=2, variants=2) == 0
+    lines = [json.loads(line) for line in (tmp_path / "x.jsonl").read_text().splitlines()]
+    assert [line["set"] for line in lines] == ["things"] * 4 + ["others"] * 2
+    captured = capsys.readouterr()
+    assert captured.out == ""
+    summary = json.loads(captured.err)
+    assert (summary["pages"], summary["examples"]) == (3, 6)
+
+
+def test_without_a_file_examples_go_to_stdout(
+    tmp_path: Path, run: Callable[..., int], capsys: pytest.CaptureFixture[str]
+) -> None:
+    dataset(tmp_path / "things", gold(1))
+    run(tmp_path / "things")
+    assert json.loads(capsys.readouterr().out)["id"] == "p1"
+
+
+def test_a_run_without_examples_is_an_error_and_leaves_no_file(tmp_path: Path, run: Callable[..., int]) -> None:
+    dataset(tmp_path / "things", gold(1, usable=[], missing=[], expected={}))
+    with pytest.raises(DocumentError, match="no field has a known answer") as caught:
+        run(tmp_path / "things", output=tmp_path / "x.jsonl")
+    assert caught.value.code == "NO_EXAMPLES"
+    assert not (tmp_path / "x.jsonl").exists()

@@ -16,8 +16,8 @@ class Page:
 
     `requested` is what the caller named (URL, path or "-"); `url` is the final URL after redirects, or a file: URL, or
     None for standard input. `redirects` are the URLs passed on the way. `media_type` is lower-case without parameters,
-    `charset` is the transport's (HTTP header), both None where nothing was said. Header names are lower-case. `rendered`:
-    the body is what a browser made of the page, in UTF-8; `warnings` say where that is not the whole page.
+    `charset` is the transport's (HTTP header), both None where nothing was said. Header names are lower-case.
+    `rendered`: the body is what a browser made of the page, in UTF-8; `warnings` say where that is not the whole page.
     """
 
     requested: str

@@ -34,8 +34,10 @@ class Result(Generic[T]):
     held, from 1. `warnings` say what a careful reader should know: nothing is dropped without one.
 
     `url` is the page's final address, `redirects` are those passed on the way there, `status` is that of its answer
-    (None for a page that did not come over HTTP); `rendered` says that a browser ran its scripts. `identity` is a digest of all that the record depends on besides the page (prompt
-    format, model, schema, options): with a hash of the page it is the key under which a record may be kept.
+    (None for a page that did not come over HTTP); `rendered` says that a browser ran its scripts.
+
+    `identity` is a digest of all that the record depends on besides the page (format, model, schema, options): with a
+    hash of the page it is the key under which a record may be kept.
     """
 
     record: T

@@ -133,13 +133,19 @@ class Extractor:
         shown = self.prompt(document)
         context = page_context(document)
         schema = bind_links(self._plan, shown.prompt.links)
+        sections = shown.sections
         stats = ExtractionStats(attempts=0)
         failure: RecordInvalid | None = None
         for attempt in range(self.options.attempts):
             if self.options.should_stop is not None and self.options.should_stop():
                 raise Interrupted("the extraction was stopped", where=document.url)
-            generated = self._generator.generate(self._task(shown, schema, attempt))
-            sections = shown.sections
+            try:
+                generated = self._generator.generate(self._task(shown, schema, attempt))
+            except RecordInvalid as error:
+                # It came to no end. Small models loop where nothing is left to chance; the noise of a redraw ends that.
+                stats = stats.plus(ExtractionStats(attempts=1))
+                failure = error
+                continue
             drawn = replace(generated.stats, left_out_blocks=sections.left_out_blocks, attempts=1)
             stats = stats.plus(replace(drawn, left_out_characters=sections.left_out_characters))
             try:

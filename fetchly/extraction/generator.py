@@ -31,8 +31,8 @@ class ExtractionStats:
 
     `decode_steps` are forward passes over the model after the prompt's; `tokens_by_source` counts output tokens by
     the drafter that proposed them. `fetch_ms` includes rendering; `fetch_ms` and `read_ms` are the page's, not the
-    generator's. `left_out_blocks` and `left_out_characters` are what the page had beyond the budget, `left_out_data` the
-    values of its structured data that stand in no block, `hidden_characters` what it hides from its reader.
+    generator's. `left_out_blocks` and `left_out_characters` are what the page had beyond the budget, `left_out_data`
+    the values of its structured data that stand in no block, `hidden_characters` what it hides from its reader.
     """
 
     prompt_tokens: int = 0

@@ -247,10 +247,23 @@ def test_stats_add_up() -> None:
     assert ExtractionStats().acceptance_length == ExtractionStats().tokens_per_second == 0
 
 
+def test_an_answer_without_an_end_is_drawn_again() -> None:
+    def endless(task: GenerationTask) -> str:
+        if task.attempt < 1:
+            raise RecordInvalid("not complete after 5 tokens", code="OUTPUT_LIMIT")
+        return GOOD
+
+    found = extractor(endless).extract(DOCUMENT)
+    assert (found.attempt, found.stats.attempts) == (2, 2)
+    with pytest.raises(RecordInvalid, match="the only attempt failed") as caught:
+        extractor(endless, attempts=1).extract(DOCUMENT)
+    assert caught.value.code == "OUTPUT_LIMIT"
+
+
 def test_a_model_of_another_format_is_refused() -> None:
     for trained in (None, FORMAT_VERSION):
         Extractor(ScriptedGenerator(lambda _: GOOD, trained_format=trained), load_schema(SCHEMA))
-    with pytest.raises(ConfigurationError, match="format 0.*format") as caught:
+    with pytest.raises(ConfigurationError, match=r"format 0.*format") as caught:
         Extractor(ScriptedGenerator(lambda _: GOOD, trained_format="0"), load_schema(SCHEMA))
     assert caught.value.code == "MODEL_FORMAT"
 

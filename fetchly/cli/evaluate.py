@@ -54,8 +54,8 @@ def evaluate(
     from fetchly.document.worker import DocumentReader
     from fetchly.extraction.extractor import ExtractionOptions
     from fetchly.extraction.local import LocalGenerator
-    from fetchly.lab.dataset import Dataset
-    from fetchly.lab.evaluation import Evaluation, check_names
+    from fetchly.lab.dataset import Dataset, check_names, check_scored
+    from fetchly.lab.evaluation import Evaluation
     from fetchly.lab.predictions import PredictionFile
     from fetchly.lab.reading import SetReader
     from fetchly.lab.report import report as summed
@@ -69,6 +69,7 @@ def evaluate(
     settings = load_settings().model_copy(update={key: value for key, value in flags.items() if value is not None})
     opened = [Dataset.open(folder, split, schemas) for folder in datasets]
     check_names(opened)
+    unscored = check_scored(opened)
     report_file = RecordWriter("json", report, append=False) if report is not None else None
     chosen = {name: getattr(settings, name) for name in ("temperature", "seed", "attempts", "max_tokens", "budget")}
     options = ExtractionOptions(
@@ -90,7 +91,7 @@ def evaluate(
         finally:
             generator.close()
     parts = summed(pages)
-    for line in table(parts):
+    for line in [*table(parts), *unscored]:
         print(line, file=sys.stderr)
     if report_file is not None:
         report_file.add({"run": run, "parts": [part.as_dict() for part in parts]})

@@ -32,12 +32,13 @@ def examples(
     from fetchly.errors import DocumentError
     from fetchly.extraction.local import LocalGenerator
     from fetchly.extraction.prompt import PAGE_BUDGET
-    from fetchly.lab.dataset import Dataset
+    from fetchly.lab.dataset import Dataset, check_names
     from fetchly.lab.example_file import ExampleFile
     from fetchly.lab.examples import ExampleMaker, ExampleOptions
     from fetchly.settings import load_settings
 
     opened = [Dataset.open(folder, split, schemas) for folder in datasets]
+    check_names(opened)
     options = ExampleOptions(budget or PAGE_BUDGET, variants, seed, structured, longest_answer)
     with ProgressBar(quiet) as fetching, DocumentReader() as reader, ExampleFile(output) as file:
         generator = LocalGenerator(model or load_settings().model, offline=offline, progress=fetching)

@@ -27,7 +27,7 @@ class _Talk:
 
 @dataclass(frozen=True, slots=True)
 class _Outcome:
-    """What became of one target."""
+    """What became of one target: a result, an error, or neither where its document was only shown."""
 
     target: str
     result: Result[Any] | None
@@ -88,7 +88,7 @@ def extract(
     with ProgressBar(quiet) as progress, _client(settings, offline, progress) as client:
         _notices(client.check(loaded), talk)
         if show_document:
-            return _show(client, targets, loaded)
+            return _exit_code([_show(client, target, loaded) for target in targets])
         outcomes = [_one(client, target, loaded, writer, evidence, talk) for target in targets]
     writer.close()
     if stats:
@@ -134,16 +134,13 @@ def draft_sources(text: str) -> tuple[str, ...]:
 
 
 def _one(client: Client, target: str, schema: Any, writer: RecordWriter, evidence: bool, talk: _Talk) -> _Outcome:
-    from fetchly.errors import ConfigurationError, FetchlyError, Interrupted, ModelUnavailable
+    from fetchly.errors import FetchlyError
 
     _say(f"{target}: reading", talk.verbose)
     try:
         result = client.extract(target, schema)
-    except (ConfigurationError, ModelUnavailable, Interrupted):
-        raise  # the same for every target: no use in going on
     except FetchlyError as error:
-        _say(error.line(), True)
-        return _Outcome(target, None, error)
+        return _failed(target, error)
     for warning in result.warnings:
         _say(f"warning {target}: {warning}", not talk.quiet)
     if evidence:
@@ -176,10 +173,25 @@ def _with_evidence(target: str, result: Result[Any]) -> dict[str, Any]:
     }
 
 
-def _show(client: Client, targets: list[str], schema: Any) -> int:
-    for target in targets:
-        print(client.show_document(target, schema))
-    return 0
+def _show(client: Client, target: str, schema: Any) -> _Outcome:
+    from fetchly.errors import FetchlyError
+
+    try:
+        text = client.show_document(target, schema)
+    except FetchlyError as error:
+        return _failed(target, error)
+    print(text)
+    return _Outcome(target, None, None)
+
+
+def _failed(target: str, error: FetchlyError) -> _Outcome:
+    """Say it and go on to the next target; raised again where the next would fare no better."""
+    from fetchly.errors import ConfigurationError, Interrupted, ModelUnavailable
+
+    if isinstance(error, ConfigurationError | ModelUnavailable | Interrupted):
+        raise error
+    _say(error.line(), True)
+    return _Outcome(target, None, error)
 
 
 def _notices(notices: Any, talk: _Talk) -> None:

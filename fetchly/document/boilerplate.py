@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import dataclass
 
 from fetchly.document.clean import DROPPED, collapse, text_length
 from fetchly.document.dom import Element
@@ -12,21 +13,24 @@ MAX_SHARE = 0.5
 
 _BREADCRUMB = re.compile(r"(?:^|[\s_-])(?:breadcrumbs?|bread-crumbs?)(?:[\s_-]|\Z)", re.IGNORECASE)
 _FRAMES = frozenset(("div", "section", "aside", "dialog", "form", "fc-consent-root", "cmp-banner", "span"))
-# Consent tools by the ids and classes that they write.
+# Consent tools by the ids and classes that they write: a vendor's own name, where a word of an id or a class begins.
 _TOOLS = re.compile(
-    r"onetrust|optanon|cybot|cookiebot|didomi|usercentrics|sp_message|fc-consent|fc-dialog|truste|trustarc|qc-cmp|"
-    r"quantcast|cookie-?law|cookieyes|cky-|cmplz|complianz|borlabs|iubenda|termly|osano|klaro|tarteaucitron|"
-    r"axeptio|cc-window|cc-banner|evidon|sirdata|cmpbox|cmp-?(?:banner|modal|container|ui|wrapper)|gdpr|coioverlay|"
-    r"moove|cookie-?information|ccm-(?:root|modal)|lgcookies|eu-cookie|consentmanager|privacy-?(?:banner|manager|popup)",
+    r"(?:^|[\s_-])(?:onetrust|optanon|cybot|cookiebot|didomi|usercentrics|sp_message|fc-consent|fc-dialog|trustarc|"
+    r"qc-cmp|cookie-law-info|eu-cookie-compliance|cookieyes|cookiescript|cky-|cmplz|complianz|borlabs|iubenda|tarteaucitron|axeptio|"
+    r"sirdata|cmpbox|cmpwrapper|coioverlay|moove[_-]gdpr|lgcookieslaw|consentmanager|"
+    r"(?:truste|quantcast|termly|osano|klaro|evidon|cc-window|cc-banner|cc-revoke)(?=[\s_-]|\Z))",
     re.IGNORECASE,
 )
-_WORDS = re.compile(
-    r"cookies?[-_]?(?:bar|banner|box|consent|notice|notification|message|msg|popup|pop-up|modal|overlay|layer|dialog|"
-    r"disclaimer|alert|warning|hint|wall|info|container|wrapper|settings|preferences|manager|policy-?(?:bar|popup|"
-    r"banner|modal|notice)|accept|agree|disclosure|statement)|(?:accept|allow|consent|js|privacy)[-_]?cookies?|"
-    r"(?:^|[\s_-])consent(?:[\s_-]|\Z)|consent[-_]?(?:bar|banner|box|popup|modal|overlay|layer|dialog|manager|tool|wall)",
+# Names that only a banner has, if it speaks of cookies as well: `cookieNotice`, `cookie-banner`, `cmp-modal`.
+_BANNERS = re.compile(
+    r"(?:cookies?[-_ ]?(?:banner|consent|notice|notification|popup|pop-up|modal|overlay|dialog|disclaimer|warning|wall|"
+    r"preferences|policy-?(?:bar|banner|notice|popup|modal)|accept|agree|disclosure)|(?:accept|allow|consent)[-_]?cookies?|"
+    r"(?:consent|gdpr|privacy)[-_ ](?:consent|bar|banner|popup|modal|overlay|dialog|manager|tool|wall)|"
+    r"cmp-?(?:banner|modal|ui|wrapper)|consent(?:banner|popup|modal|overlay))(?-i:(?![a-z]))",
     re.IGNORECASE,
 )
+# Names that banners share with much else: `cookie-container`, `consent`.
+_ASKED = re.compile(r"cookie|consent|gdpr|privacy|cmp-", re.IGNORECASE)
 # What a banner says, in the languages of most pages.
 _COOKIE = re.compile(
     r"cookie|kaka|kakor|evästei|küpsis|sīkdat|slapuk|çerez|soubory cookie|süti|kolačić|piškot|クッキー|쿠키|куки|"
@@ -36,9 +40,11 @@ _COOKIE = re.compile(
 _CONSENT = re.compile(
     r"accept|agree|consent|allow|reject|got it|akzept|zustimm|einverstanden|ablehnen|einwillig|accepter|refuser|consent"
     r"|acept|rechaz|accett|rifiut|aceit|akkoord|toestaan|weiger|zgod|akcept|zaakcept|souhlas|přij|godkän|tillåt|godta"
-    r"|hyväksy|elfogad|sutinku|piekr|nõust|kabul|onayl|принять|принима|соглас|同意|受け入れ|許可|동의|موافق|accepta",
+    r"|hyväksy|elfogad|sutinku|piekr|nõust|kabul|onayl|принять|принима|соглас|同意|受け入れ|許可|동의|موافق|accepta"
+    r"|(?m:^(?:ok|okay|oké)\W*$)",
     re.IGNORECASE,
 )
+_BUTTON = re.compile(r"(?:^|[\s_-])(?:btn|button|accept|close)(?:[\s_-]|\Z)", re.IGNORECASE)
 _DIALOGS = frozenset(("dialog", "alertdialog"))
 MAX_LOOKS = 50  # elements of a page that are looked at: a page has a few banners, a hostile one thousands
 MAX_SCANNED = 4000  # characters of a banner that are looked at
@@ -62,27 +68,25 @@ class Surroundings:
         return bool(element.attributes) and tag in _FRAMES and self._is_consent(element)
 
     def _is_consent(self, element: Element) -> bool:
-        """A consent tool's element by its name; else an element called after cookies, or a dialog, that speaks of
-        cookies and of consent. Never what holds the page's main part, its first heading, or most of its text."""
-        names = f"{element.get('id')} {element.get('class')} {element.get('aria-label')}"
-        known = _TOOLS.search(names) is not None or _WORDS.search(names) is not None
-        asked = (
-            known
-            or "cookie" in names.lower()
-            or element.get("role").lower() in _DIALOGS
-            or "aria-modal" in element.attributes
-        )
-        if not asked or self._looks >= MAX_LOOKS:
+        """A consent tool's element by its vendor's name; an element by the name of a banner, that speaks of cookies; a
+        dialog that speaks of cookies and of consent; an element by any name of the kind, that speaks of cookies and has
+        a button to consent. Never what holds the page's main part or its first heading. Nor most of the page's text:
+        the dialog of a tool, with its list of partners, may be longer than the page, but then it asks for consent."""
+        own = f"{element.get('id')} {element.get('class')}"
+        names = f"{own} {element.get('aria-label')}"
+        is_tool = _TOOLS.search(own) is not None
+        is_dialog = element.get("role").lower() in _DIALOGS or "aria-modal" in element.attributes
+        if not (is_tool or is_dialog or _ASKED.search(names)) or self._looks >= MAX_LOOKS:
             return False
         self._looks += 1
         if _holds_page(element):
             return False
-        if not known:
-            said = _beginning(element)
-            if not (_COOKIE.search(said) and _CONSENT.search(said)):
-                return False
-        # The dialog of a tool, with its list of partners, may well be longer than the page.
-        return _TOOLS.search(element.get("id")) is not None or self._share(element) <= MAX_SHARE
+        said = _said(element)
+        on_cookies = _COOKIE.search(said.text) is not None
+        asks = on_cookies and _CONSENT.search(said.text if is_dialog else said.controls) is not None
+        if not (is_tool or asks or (on_cookies and _BANNERS.search(names))):
+            return False
+        return (asks and _TOOLS.search(element.get("id")) is not None) or self._share(element) <= MAX_SHARE
 
     def _share(self, element: Element) -> float:
         if self._length is None:
@@ -117,15 +121,50 @@ def _holds_page(element: Element) -> bool:
     return False
 
 
-def _beginning(element: Element) -> str:
-    parts: list[str] = []
-    length = 0
-    stack: list[Element | str] = [element]
-    while stack and length < MAX_SCANNED:
-        node = stack.pop()
+@dataclass(frozen=True, slots=True)
+class _Said:
+    """What the beginning of a banner says, and what its buttons and links say."""
+
+    text: str
+    controls: str
+
+
+def _said(element: Element) -> _Said:
+    texts: list[str] = []
+    controls: list[str] = []
+    length = nodes = 0
+    stack: list[_Node] = [_Node(element, pressed=False)]
+    while stack and length < MAX_SCANNED and nodes < MAX_SCANNED:
+        item = stack.pop()
+        node, nodes = item.node, nodes + 1
         if isinstance(node, str):
-            parts.append(collapse(node))
-            length += len(parts[-1])
+            text = collapse(node)
+            texts.append(text)
+            length += len(text)
+            if item.pressed:
+                controls.append(text)
+        elif node.tag == "input":
+            controls += [node.get("value"), node.get("aria-label")]
         elif node.tag not in DROPPED:
-            stack.extend(reversed(node.children))
-    return " ".join(parts)
+            pressed = item.pressed or (node is not element and _is_control(node))
+            if pressed:
+                controls.append(node.get("aria-label"))
+            stack.extend(_Node(child, pressed) for child in reversed(node.children))
+    return _Said(" ".join(texts), "\n".join(controls))
+
+
+@dataclass(frozen=True, slots=True)
+class _Node:
+    """A node of a banner, and whether it stands in a control."""
+
+    node: Element | str
+    pressed: bool
+
+
+def _is_control(element: Element) -> bool:
+    return (
+        element.tag in ("button", "a")
+        or element.get("role") == "button"
+        or "onclick" in element.attributes
+        or _BUTTON.search(element.get("class")) is not None
+    )

@@ -56,22 +56,35 @@ def invisible_characters(text: str) -> int:
     return sum(map(len, _REMOVED.findall(text.replace("\xad", ""))))
 
 
+# Where str.splitlines ends a line.
+LINE_BREAK = re.compile("\r\n|[\n\r\x0b\x0c\x1c-\x1e\x85\u2028\u2029]")
 MAX_LOOK = 500  # nodes
 
 
 def has_text(element: Element) -> bool:
     """Whether any text stands among the first MAX_LOOK nodes of a subtree."""
-    stack: list[Element | str] = [element]
+    return bool(beginning(element, 1))
+
+
+def beginning(element: Element, characters: int) -> str:
+    """The text at the beginning of a subtree, at least so many characters where there are as many among its first
+    MAX_LOOK nodes."""
+    texts: list[str] = []
+    length = 0
+    stack = [iter(element.children)]
     for _ in range(MAX_LOOK):
-        if not stack:
-            return False
-        node = stack.pop()
-        if isinstance(node, str):
-            if collapse(node):
-                return True
-        elif node.tag not in DROPPED:
-            stack.extend(reversed(node.children))
-    return False
+        if not stack or length >= characters:
+            break
+        node = next(stack[-1], None)
+        if node is None:
+            stack.pop()
+        elif not isinstance(node, str):
+            if node.tag not in DROPPED:
+                stack.append(iter(node.children))
+        elif text := collapse(node):
+            texts.append(text)
+            length += len(text)
+    return " ".join(texts)
 
 
 def text_length(element: Element) -> int:

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass, field
 
-from fetchly.document.clean import has_text
+from fetchly.document.clean import collapse, has_text
 from fetchly.document.dom import Dom, Element
 from fetchly.document.sight import Sight, sight_of
 
@@ -16,6 +16,9 @@ BARE = 500
 """Characters: a page that shows fewer outside its navigation has not been revealed yet."""
 MIN_RATIO = 10
 MAX_SIBLINGS = 100
+MAX_LABELS = 10  # of a tab panel
+MAX_LOOK = 100  # nodes of a control
+NOWHERE = 1 << 62  # a position behind every element
 
 _STREAMED = re.compile(r"S:[0-9a-f]{1,8}\Z")
 _PLACE = re.compile(r"[BP]:([0-9a-f]{1,8})\Z")
@@ -36,6 +39,7 @@ _PANEL = re.compile(
     re.IGNORECASE,
 )
 _NAMING = ("aria-controls", "aria-owns", "data-target", "data-bs-target", "data-toggle", "data-controls")
+_NAMES = ("aria-label", "title", "alt")
 _QUOTED = re.compile(r"['\"(]#?([A-Za-z][\w:.-]{0,100})['\")]")
 
 
@@ -47,40 +51,89 @@ class HiddenPart:
     length: int
 
 
+@dataclass(frozen=True, slots=True)
+class _Placed:
+    """An element, and the innermost hidden one that it is or stands in."""
+
+    element: Element
+    veil: Element | None
+
+
+@dataclass(frozen=True, slots=True)
+class _Scan:
+    """What one look at the page finds: elements by their ids; of the controls that name an id, and of all tabs, the
+    hidden elements around them (None: one of them is shown); what a server streamed."""
+
+    ids: dict[str, _Placed] = field(default_factory=dict)
+    controls: dict[str, set[Element | None]] = field(default_factory=dict)
+    tabs: set[Element | None] = field(default_factory=set)
+    streamed: dict[str, Element] = field(default_factory=dict)
+
+
 class Disclosure:
     """Tells hidden content that a reader reaches from hidden text that nobody is meant to see.
 
     Read in its place is a hidden element
 
     - that a control of the page opens: its id is named by `aria-controls`, `data-target`, a link `#id` or an `onclick`;
-    - that is a tab panel (`role=tabpanel`), or the body of an accordion by its class, after its shown header;
+    - that is a tab panel (`role=tabpanel`) on a page that shows tabs, or the element that labels it;
+    - that is the body of an accordion by its class, after its shown header;
     - that a streaming server sent after its place (React: `<div hidden id="S:1">` for `<template id="B:1">`);
 
-    unless it is a menu, a dialog, a form, a message or the like. `deferred` adds what a page hides until its scripts
-    have run, where the page shows next to nothing without it. Anything else stays hidden: a page whose visible text is
-    complete cannot slip a reader's model text that the reader does not get.
+    unless it is a menu, a dialog, a form, a message or the like. A control counts where a reader meets it: in the body,
+    with words or a name of its own, outside all that is hidden and not opened, so never in what it opens. `deferred`
+    adds what a page hides until its scripts have run, where the page shows next to nothing without it. Anything else
+    stays hidden: a page whose visible text is complete cannot slip a reader's model text that the reader does not get.
     """
 
     def __init__(self, dom: Dom, deferred: frozenset[Element] = frozenset()) -> None:
-        self._dom = dom
+        self._body = dom.child("body") or dom.root
         self._deferred = deferred
-        self._controlled: set[str] | None = None
-        self._streamed: dict[str, Element] | None = None
+        self._opened: set[Element] = set()
+        self._headers: dict[Element, int] = {}  # by parent: the position of its first shown child with text
+        self._scanned: _Scan | None = None
 
     def opens(self, element: Element) -> bool:
-        """Whether a hidden element is content of the page."""
-        if element in self._deferred:
-            return True
+        """Whether a hidden element is content of the page. Asked in the order of the page: what is opened may hold
+        the control of what comes later."""
+        opens = element in self._deferred or self._is_opened(element)
+        if opens:
+            self._opened.add(element)
+        return opens
+
+    def _is_opened(self, element: Element) -> bool:
         names = f"{element.get('id')} {element.get('class')}"
         role = element.get("role").lower()
         if element.tag in ("dialog", "form", "nav", "menu") or role in _ASIDE_ROLES or _ASIDE.search(names):
             return False
-        if role == "tabpanel":
+        if role == "tabpanel" and self._has_tab(element):
             return True
-        if _PANEL.search(f"{names} {element.parent.get('class') if element.parent else ''}") and _follows_text(element):
+        around = element.parent.get("class") if element.parent else ""
+        if _PANEL.search(f"{names} {around}") and self._follows_text(element):
             return True
-        identifier = element.get("id")
-        return bool(identifier) and identifier in self._controls()
+        return self._reaches(self._scan().controls.get(element.get("id"), ()))
+
+    def _has_tab(self, panel: Element) -> bool:
+        scan = self._scan()
+        if self._reaches(scan.tabs):
+            return True
+        labels = [scan.ids[name] for name in panel.get("aria-labelledby").split()[:MAX_LABELS] if name in scan.ids]
+        return any(self._reaches((label.veil,)) and _speaks(label.element) for label in labels)
+
+    def _reaches(self, veils: Collection[Element | None]) -> bool:
+        """Whether a reader meets one of some elements; what is given of each is the hidden element around it."""
+        return None in veils or not self._opened.isdisjoint(veils)
+
+    def _follows_text(self, element: Element) -> bool:
+        """Whether something shown with text comes before an element among its siblings: the header that opens it."""
+        parent = element.parent
+        if parent is None:
+            return False
+        if parent not in self._headers:
+            siblings = [child for child in parent.children[:MAX_SIBLINGS] if isinstance(child, Element)]
+            shown = (each.position for each in siblings if sight_of(each) is Sight.SHOWN and has_text(each))
+            self._headers[parent] = next(shown, NOWHERE)
+        return self._headers[parent] < element.position
 
     def streamed(self, place: Element) -> Element | None:
         """What was sent later for a `template` that keeps its place; each is given once."""
@@ -91,38 +144,73 @@ class Disclosure:
         """Whether an element was sent for a place that has been read already."""
         return bool(_STREAMED.match(element.get("id"))) and element.get("id") not in self._segments()
 
-    def _controls(self) -> set[str]:
-        if self._controlled is None:
-            self._scan()
-        assert self._controlled is not None
-        return self._controlled
-
     def _segments(self) -> dict[str, Element]:
-        if self._streamed is None:
-            self._scan()
-        assert self._streamed is not None
-        return self._streamed
+        return self._scan().streamed
 
-    def _scan(self) -> None:
-        named: set[str] = set()
-        streamed: dict[str, Element] = {}
-        stack: list[Element] = [self._dom.root]
-        while stack:
-            element = stack.pop()
-            attributes = element.attributes
-            if attributes:
-                for name in _NAMING:
-                    if name in attributes:
-                        named.update(part.lstrip("#") for part in attributes[name].split())
-                href = attributes.get("href", "")
-                if href.startswith("#") and len(href) > 1:
-                    named.add(href[1:])
-                if "onclick" in attributes:
-                    named.update(_QUOTED.findall(attributes["onclick"]))
-                if "hidden" in attributes and _STREAMED.match(attributes.get("id", "")):
-                    streamed.setdefault(attributes["id"], element)
-            stack.extend(child for child in element.children if isinstance(child, Element))
-        self._controlled, self._streamed = named, streamed
+    def _scan(self) -> _Scan:
+        if self._scanned is None:
+            self._scanned = _scanned(self._body)
+        return self._scanned
+
+
+def _scanned(body: Element) -> _Scan:
+    scan = _Scan()
+    stack = [_Placed(body, None)]
+    while stack:
+        item = stack.pop()
+        element, veil = item.element, item.veil
+        sight = sight_of(element)
+        if sight is Sight.DROPPED:
+            continue
+        if sight is not Sight.SHOWN:
+            veil = element
+        attributes = element.attributes
+        if attributes:
+            identifier = attributes.get("id", "")
+            if identifier:
+                scan.ids.setdefault(identifier, _Placed(element, veil))
+            if "hidden" in attributes and _STREAMED.match(identifier):
+                scan.streamed.setdefault(identifier, element)
+            opened = _named_by(attributes)
+            is_tab = attributes.get("role", "").lower() == "tab"
+            if (opened or is_tab) and _speaks(element):
+                for name in opened:
+                    scan.controls.setdefault(name, set()).add(veil)
+                if is_tab:
+                    scan.tabs.add(veil)
+        stack.extend(_Placed(child, veil) for child in element.children if isinstance(child, Element))
+    return scan
+
+
+def _named_by(attributes: dict[str, str]) -> list[str]:
+    """The ids of what a control opens."""
+    named = [part.lstrip("#") for name in _NAMING if name in attributes for part in attributes[name].split()]
+    href = attributes.get("href", "")
+    if href.startswith("#") and len(href) > 1:
+        named.append(href[1:])
+    if "onclick" in attributes:
+        named += _QUOTED.findall(attributes["onclick"])
+    return named
+
+
+def _speaks(control: Element) -> bool:
+    """Whether a reader can tell what an element is for: it has words of its own, or a name. MAX_LOOK nodes of it are
+    looked at."""
+    stack: list[Iterator[Element | str]] = [iter((control,))]
+    for _ in range(MAX_LOOK):
+        if not stack:
+            break
+        node = next(stack[-1], None)
+        if node is None:
+            stack.pop()
+        elif isinstance(node, str):
+            if collapse(node):
+                return True
+        elif any(collapse(node.get(name)) for name in _NAMES):
+            return True
+        elif sight_of(node) is Sight.SHOWN or node.tag in ("svg", "title"):
+            stack.append(iter(node.children))
+    return False
 
 
 def deferred_parts(hidden: Sequence[HiddenPart], shown: int) -> frozenset[Element]:
@@ -131,15 +219,3 @@ def deferred_parts(hidden: Sequence[HiddenPart], shown: int) -> frozenset[Elemen
     if shown >= BARE or sum(part.length for part in large) < MIN_RATIO * shown:
         return frozenset()
     return frozenset(part.element for part in large)
-
-
-def _follows_text(element: Element) -> bool:
-    """Whether something shown with text comes before an element among its siblings: the header that opens it."""
-    if element.parent is None:
-        return False
-    for sibling in element.parent.children[:MAX_SIBLINGS]:
-        if sibling is element:
-            return False
-        if isinstance(sibling, Element) and sight_of(sibling) is Sight.SHOWN and has_text(sibling):
-            return True
-    return False

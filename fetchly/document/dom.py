@@ -32,6 +32,11 @@ _FLAT = frozenset((
     "p", "li", "dt", "dd", "option", "optgroup", "tr", "td", "th", "tbody", "thead", "tfoot", "colgroup", "caption",
     "html", "head", "body", "a", "nobr",
 ))
+# The elements that may have a shadow tree, beside those with a hyphen in their name (DOM, "attachShadow").
+_HOSTS = frozenset((
+    "article", "aside", "blockquote", "body", "div", "footer", "h1", "h2", "h3", "h4", "h5", "h6", "header", "main",
+    "nav", "p", "section", "span",
+))
 # fmt: on
 _PLAIN_TAG = re.compile(r"[a-z][a-z0-9-]*\Z")
 _PLAIN_ID = re.compile(r"[A-Za-z][A-Za-z0-9_-]*\Z")
@@ -40,13 +45,20 @@ _NO_ATTRIBUTES: dict[str, str] = {}
 
 @dataclass(slots=True, eq=False)
 class Element:
-    """An element of the page. `tag` is lower-case for HTML; `nth` counts siblings of the same tag from 1."""
+    """An element of the page. `tag` is lower-case for HTML; `nth` counts siblings of the same tag from 1, `position`
+    all siblings. `shadow`: it stands in a shadow tree, which no selector leads into.
+
+    `children` is what a browser shows in the element: of the host of a shadow tree, that tree, with the host's own
+    children in its slots. Their `parent` stays the host.
+    """
 
     tag: str
     attributes: dict[str, str]
     parent: Element | None
     nth: int
+    position: int
     depth: int
+    shadow: bool = False
     children: list[Element | str] = field(default_factory=list)
     counts: dict[str, int] = field(default_factory=dict)  # tag -> children of that tag
 
@@ -75,10 +87,10 @@ class Dom:
     def css_path(self, element: Element) -> str:
         """A selector that only this element matches: from the nearest unique id, else from the root, downwards.
 
-        Below MAX_PATH_DEPTH levels it leads to the ancestor at that level. Raises DocumentError (DOCUMENT_TOO_COMPLEX)
-        when the selectors of a hostile page would fill the memory.
+        Of an element in a shadow tree it is the host's. Below MAX_PATH_DEPTH levels it leads to the ancestor at that
+        level. Raises DocumentError (DOCUMENT_TOO_COMPLEX) when the selectors of a hostile page would fill the memory.
         """
-        while element.depth > MAX_PATH_DEPTH and element.parent is not None:
+        while (element.depth > MAX_PATH_DEPTH or element.shadow) and element.parent is not None:
             element = element.parent
         known = self._paths.get(element)
         if known is not None:
@@ -105,8 +117,7 @@ def _step(element: Element) -> str:
         return element.tag
     if not _PLAIN_TAG.match(element.tag):
         # A name that CSS would have to escape (`o:p`, `linearGradient`): count all the siblings instead.
-        siblings = [child for child in element.parent.children if isinstance(child, Element)]
-        return f":nth-child({siblings.index(element) + 1})"
+        return f":nth-child({element.position})"
     if element.parent.counts[element.tag] == 1:
         return element.tag
     return f"{element.tag}:nth-of-type({element.nth})"
@@ -128,16 +139,39 @@ def parse(text: str, *, place: str) -> Dom:
     return _copied(top, place)
 
 
+@dataclass(frozen=True, slots=True)
+class _Shadow:
+    """A shadow tree: the element that it is shown in, and the content of its template under a root of its own. `slots`
+    are the first of each name, "" for the default one."""
+
+    host: Element
+    root: Element
+    slots: dict[str, Element] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class _Copying:
+    """A node whose children are to be copied into `target`, and the shadow tree that it stands in."""
+
+    source: LexborNode
+    target: Element
+    shadow: _Shadow | None = None
+
+
 def _copied(top: LexborNode, place: str) -> Dom:
-    root = Element("html", _attributes(top), None, 1, 0)
+    root = Element("html", _attributes(top), None, 1, 1, 0)
     ids: dict[str, int] = {}
-    stack: list[tuple[LexborNode, Element]] = [(top, root)]
+    shadows: dict[Element, _Shadow] = {}  # by host, each before those inside it
+    stack = [_Copying(top, root)]
     nodes = 0
     while stack:
-        source, target = stack.pop()
-        _count_id(target, ids)
-        node = source.first_child
-        pending: list[tuple[LexborNode, Element]] = []
+        item = stack.pop()
+        target, shadow = item.target, item.shadow
+        in_root = shadow is not None and target is shadow.root
+        parent = shadow.host if shadow is not None and in_root else target
+        position = 0
+        node = item.source.first_child
+        pending: list[_Copying] = []
         while node is not None:
             nodes += 1
             if node.is_text_node:
@@ -146,17 +180,54 @@ def _copied(top: LexborNode, place: str) -> Dom:
                 tag = node.tag or ""
                 nth = target.counts.get(tag, 0) + 1
                 target.counts[tag] = nth
-                element = Element(tag, _attributes(node), target, nth, target.depth + 1)
-                target.children.append(element)
-                if node.first_child is not None:
-                    pending.append((node, element))
-                else:
+                position += 1
+                element = Element(tag, _attributes(node), parent, nth, position, parent.depth + 1, shadow is not None)
+                if shadow is None:
                     _count_id(element, ids)
+                elif tag == "slot" and target.tag != "slot":
+                    shadow.slots.setdefault(element.get("name"), element)
+                content = _shadow_content(node, element)
+                if content is not None and not in_root and _may_host(parent) and parent not in shadows:
+                    begun = shadows[parent] = _Shadow(parent, Element("template", _NO_ATTRIBUTES, parent, 1, 1, 0))
+                    pending.append(_Copying(content, begun.root, begun))
+                else:
+                    target.children.append(element)
+                if node.first_child is not None:
+                    pending.append(_Copying(node, element, shadow))
             node = node.next
         if nodes > MAX_NODES:
             raise _too_complex(f"it has more than {MAX_NODES:,} elements and texts", place)
         stack.extend(reversed(pending))
+    for each in shadows.values():
+        _compose(each)
+    _count_id(root, ids)
     return Dom(root, ids, place)
+
+
+def _shadow_content(node: LexborNode, element: Element) -> LexborNode | None:
+    """The content of a template that declares a shadow tree (HTML, "declarative shadow roots"); else None."""
+    if element.tag != "template" or element.get("shadowrootmode").lower() not in ("open", "closed"):
+        return None
+    fragments = node.template_fragments()
+    return fragments[0] if fragments else None
+
+
+def _may_host(element: Element) -> bool:
+    return "-" in element.tag or element.tag in _HOSTS
+
+
+def _compose(shadow: _Shadow) -> None:
+    """Put a shadow tree into its host, and the host's children where the slots are; behind it those without a slot,
+    which a browser does not show but the page says."""
+    slotted: dict[str, list[Element | str]] = {}
+    left: list[Element | str] = []
+    for child in shadow.host.children:
+        name = child.get("slot") if isinstance(child, Element) else ""
+        (slotted.setdefault(name, []) if name in shadow.slots else left).append(child)
+    for name, children in slotted.items():
+        if any(not isinstance(child, str) or child.strip() for child in children):
+            shadow.slots[name].children = children
+    shadow.host.children = shadow.root.children + left
 
 
 def _count_id(element: Element, ids: dict[str, int]) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import unicodedata
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from itertools import zip_longest
 
 from fetchly.document.dom import Element
 from fetchly.goods import BlockKind
@@ -44,17 +45,23 @@ def line_of(draft: Draft) -> str:
 MAX_TRAIL = 300  # characters
 MAX_TRAIL_DRAFTS = 24
 
+_HOLDERS = frozenset(("li", "td", "th", "dt", "dd"))
+_SEPARATORS = frozenset("|/\\›»‹«·•>.… ")
 _STARS = frozenset("★☆⭐✭✮✩✪✰")
 
 
 def tidied(drafts: Iterable[Draft]) -> list[Draft]:
-    """The drafts without decoration (lines of nothing but signs: `›`, `|`, `* * *`; stars and currency signs may be
-    values) and without words that stand twice in a row (pages write some for screens and for phones)."""
+    """The drafts without decoration (lines of nothing but signs: `›`, `* * *`; stars and currency signs may be values)
+    and without words that stand twice in a row (pages write some for screens and for phones).
+
+    Of lists, tables and pairs only bullets go, and signs between list items: `✓`, `–` and a second `yes` are data.
+    """
     kept: list[Draft] = []
-    for draft in drafts:
-        if draft.kind in ("paragraph", "list_item", "heading") and not any(map(_says, draft.text)):
-            continue
+    ordered = list(drafts)
+    for draft, after in zip_longest(ordered, ordered[1:]):
         last = kept[-1] if kept else None
+        if not any(map(_says, draft.text)) and _is_decoration(draft, last, after):
+            continue
         if last is not None and last.kind == draft.kind and last.shown == draft.shown and _is_words(draft):
             continue
         kept.append(draft)
@@ -79,9 +86,27 @@ def _says(char: str) -> bool:
     return char.isalnum() or char in _STARS or unicodedata.category(char) == "Sc"
 
 
+def _is_decoration(draft: Draft, last: Draft | None, after: Draft | None) -> bool:
+    """Whether a draft of signs alone says nothing: it stands free, beside the text of a list item or a cell (`▢`), or
+    between the items of a list."""
+    if draft.kind == "list_item":
+        goes_on = after is not None and after.depth == draft.depth and after.kind == "paragraph"
+        return goes_on or _SEPARATORS.issuperset(draft.text)
+    if draft.kind not in ("paragraph", "heading"):
+        return False
+    if _is_held(draft):
+        return any(each is not None and each.owner is draft.owner for each in (last, after))
+    return last is None or not last.text.endswith((":", "："))
+
+
+def _is_held(draft: Draft) -> bool:
+    """Whether a draft is all or a part of a list item, a table's cell or a description."""
+    return any(each is not None and each.tag in _HOLDERS for each in (draft.owner, draft.owner.parent))
+
+
 def _is_words(draft: Draft) -> bool:
-    """Whether a draft is no value that a page may well write twice: words without a digit, outside tables."""
-    return draft.kind in ("paragraph", "heading", "list_item", "image") and not any(map(str.isdigit, draft.text))
+    """Whether a draft is no value that a page may well write twice: words without a digit, outside lists and tables."""
+    return draft.kind in ("paragraph", "image") and not _is_held(draft) and not any(map(str.isdigit, draft.text))
 
 
 def mergeable(drafts: Sequence[Draft], *, characters: int, count: int) -> bool:

@@ -31,11 +31,12 @@ class Value:
 
 @dataclass(slots=True)
 class Found:
-    """The top entities in the order of the page; how many values of microdata were read; how many scripts and values
-    could not be read."""
+    """The top entities in the order of the page; how many values of microdata were read, and how many elements were
+    looked at for them; how many scripts, items and values could not be read."""
 
     entities: list[Entity] = field(default_factory=list)
     values: int = 0
+    visited: int = 0
     broken: int = 0
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 
 _LATIN = ("cp1250", "cp1252", "cp1254", "cp1257", "cp1258")
-_OTHER_ALPHABETS = ("cp1251", "cp1253", "cp1255", "cp1256", "cp874", "koi8-r", "koi8-u")
+_OTHER_ALPHABETS = ("cp1251", "cp1253", "cp1255", "cp1256", "cp866", "cp874", "iso8859-5", "koi8-r", "koi8-u")
 _MULTIBYTE = ("gb18030", "big5hkscs", "cp932", "euc-jp", "cp949", "iso-2022-jp")
 _LOOK = 1_000_000
 _SAMPLE = 100_000
@@ -32,6 +32,9 @@ _TWINS = {
 }
 _CARONS = (b"\xb9", b"\xbe")  # the commonest letters of iso8859-2 that cp1250 has elsewhere; letters there, but rarer
 _FEW = 5
+
+# Small Russian letters are e0 to ff in cp1251 and d0 to ef in iso8859-5, which chardet gives out as cp1251.
+_QUARTERS = (re.compile(rb"[\xd0-\xdf]"), re.compile(rb"[\xe0-\xef]"), re.compile(rb"[\xf0-\xff]"))
 
 _RUN = re.compile(rb"[\x80-\xff]+")
 _MIXED = re.compile(rb"[A-Za-z][\x80-\xff]|[\x80-\xff][A-Za-z]")
@@ -63,6 +66,9 @@ def guess_codec(body: bytes) -> str:
     # Words of another alphabet are foreign from end to end; Latin words are foreign in a letter or two.
     if codec in _OTHER_ALPHABETS and 2 * len(_MIXED.findall(words)) > len(_RUN.findall(words)):
         codec = best_of(_LATIN)
+    if codec == "cp1251":
+        low, middle, high = (len(quarter.findall(words)) for quarter in _QUARTERS)
+        codec = "iso8859-5" if 3 * high < middle < 2 * low else codec
     declared = _LANG.search(body, 0, 4096)
     language = declared[1].decode("ascii").lower() if declared else ""
     if codec in _LATIN:

@@ -15,10 +15,10 @@ from fetchly.document.entities import Entity, Value, local_name
 
 # All patterns take linear time on hostile text: no run is scanned again from each of its places.
 _WRAPPING = re.compile(r"(?:/\*|//)?[ \t]{0,9}(?:<!\[CDATA\[|\]\]>)[ \t]{0,9}(?:\*/)?|<!--|-->")
-# Strings are kept; outside them go comments, and commas before a closing bracket or at the end.
-_LOOSE = re.compile(
-    r"\"(?:[^\"\\]++|\\.?)*+\"?|/\*(?:[^*]++|\*(?!/))*+(?:\*/)?|//[^\n]*|,(?=\s*(?:[}\]]|\Z))", re.DOTALL
-)
+# Strings are kept; outside them go comments, then commas before a closing bracket or at the end.
+_STRING = r"\"(?:[^\"\\]++|\\.?)*+\"?"
+_COMMENT = re.compile(_STRING + r"|/\*(?:[^*]++|\*(?!/))*+(?:\*/)?|//[^\n]*", re.DOTALL)
+_LAST_COMMA = re.compile(_STRING + r"|,(?=\s*(?:[}\]]|\Z))", re.DOTALL)
 _BAD_ESCAPE = re.compile(r"\\(?:\\|(?![\"/bfnrtu]|$)(.))", re.DOTALL)
 _UNSEEN = {
     re.compile(r"<script\b", re.IGNORECASE): re.compile(r"</script\s{0,9}>", re.IGNORECASE),
@@ -63,12 +63,12 @@ def _parsed(text: str) -> list[Any] | None:
 
 def _repaired(text: str) -> str:
     def kept(match: re.Match[str]) -> str:
-        found = match[0]
-        if not found.startswith('"'):
-            return " "
-        return _BAD_ESCAPE.sub(lambda escape: escape[1] or escape[0], found)
+        return match[0] if match[0].startswith('"') else " "
 
-    return _LOOSE.sub(kept, text)
+    def mended(match: re.Match[str]) -> str:
+        return _BAD_ESCAPE.sub(lambda escape: escape[1] or escape[0], kept(match))
+
+    return _LAST_COMMA.sub(mended, _COMMENT.sub(kept, text))
 
 
 # Numbers stay as written: `56.70` is what the page says, and Python refuses whole numbers of 4,301 digits.

@@ -17,6 +17,7 @@ MAX_DEPTH = 8
 MAX_VALUE = 5000  # characters
 MAX_LABEL = 120
 LONG = 300  # a longer text that the page shows as well is not said twice
+MAX_SEARCHES = 1000  # of the visible page for such texts; those after them are told, shown or not
 SENTENCE = 60  # a longer text of an entity is not said again of what belongs to it
 
 _CAMEL = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])|[_\s-]+")
@@ -82,8 +83,10 @@ class Leaves:
         self._addresses = addresses
         self._leaves = 0
         self._told: set[Entity] = set()
+        self._counted: set[Entity] = set()  # as left out
+        self._searches = 0
         self._by_id: dict[str, Entity] = {}
-        for entity in _everything(entities):
+        for entity in _everything(entities, set()):
             if entity.id and entity.values:
                 self._by_id.setdefault(entity.id, entity)
 
@@ -137,8 +140,9 @@ class Leaves:
         return Entity(entity.type, entity.element, "", [value for value in entity.values if value.name == "name"])
 
     def leave_out(self, entity: Entity) -> None:
-        """Count the values of an entity that is not told; a bare reference is one."""
-        texts = sum(isinstance(value.content, str) for each in _everything([entity]) for value in each.values)
+        """Count the values of an entity that is not told, once wherever it is met; a bare reference is one."""
+        everything = _everything([entity], self._counted)
+        texts = sum(isinstance(value.content, str) for each in everything for value in each.values)
         self.left_out += texts if entity.values else 1
 
     def _parts(self, entity: Entity, item: _Pending) -> list[_Pending]:
@@ -191,6 +195,9 @@ class Leaves:
                     yield Leaf(item.way, text, item.element)
 
     def _is_shown(self, text: str) -> bool:
+        self._searches += 1
+        if self._searches > MAX_SEARCHES:
+            return False
         if self._squashed is None:
             self._squashed = _squash(self._visible)
         return _squash(text) in self._squashed
@@ -218,9 +225,8 @@ def _compact(entity: Entity) -> Leaf | None:
     return None
 
 
-def _everything(entities: Sequence[Entity]) -> Iterator[Entity]:
-    """Entities with all that are nested in them, each once."""
-    seen: set[Entity] = set()
+def _everything(entities: Sequence[Entity], seen: set[Entity]) -> Iterator[Entity]:
+    """Entities with all that are nested in them, each once, without those in `seen`, to which they are added."""
     stack: list[Entity] = list(reversed(entities))
     while stack:
         entity = stack.pop()

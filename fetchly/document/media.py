@@ -19,7 +19,7 @@ class Kind:
     hint: str = "name a web page instead"
 
 
-_PDF = Kind("a PDF", "take its text out first, and pipe that in: fetchly -")
+_PDF = Kind("a PDF", "take its text out first: pdftotext FILE - | fetchly extract - --schema SCHEMA")
 _JSON = Kind("JSON", "it is data already; name the web page that shows it")
 _OFFICE = Kind("an office document", "export it as HTML")
 _LIST = "name one of the pages that it lists"
@@ -33,7 +33,7 @@ _MAGIC = (
     (b"II*\0", Kind("a TIFF image")),
     (b"MM\0*", Kind("a TIFF image")),
     (b"\0\0\1\0", Kind("an icon")),
-    (b"\x1f\x8b", Kind("gzip data", "unpack it first: gunzip -c FILE | fetchly -")),
+    (b"\x1f\x8b", Kind("gzip data", "unpack it first: gunzip -c FILE | fetchly extract - --schema SCHEMA")),
     (b"\x28\xb5\x2f\xfd", Kind("Zstandard data", "unpack it first")),
     (b"7z\xbc\xaf\x27\x1c", Kind("a 7z archive", "unpack it first")),
     (b"Rar!\x1a\x07", Kind("a RAR archive", "unpack it first")),
@@ -78,6 +78,7 @@ _TAG_OPENS = re.compile(rb"<(?:!--|!doctype|\?xml|[a-z])", re.IGNORECASE)
 _XML_ROOT = re.compile(rb"<([a-z_][\w:.-]*)", re.IGNORECASE)
 _XML_OPENS = re.compile(rb"<(?:\?xml|(?:rss|feed|urlset|sitemapindex|rdf:rdf)[\s>])", re.IGNORECASE)
 _MHTML = re.compile(rb"(?:[\w-]+:[^\n]*\n(?:[ \t][^\n]*\n)*){0,20}?content-type:\s*multipart/related", re.IGNORECASE)
+_WIDE_SPACE = re.compile(rb"\A(?:(?:[ \t\r\n\f]\0)+|(?:\0[ \t\r\n\f])+)(?=<\0|\0<)")  # in UTF-16
 _LOOK = 4096
 
 
@@ -89,7 +90,7 @@ def kind_of(page: Page) -> Literal["html", "text"]:
     place = page.url or page.requested
     if not page.body.strip():
         raise _empty(page, place)
-    head = page.body[:_LOOK].lstrip(b"\xef\xbb\xbf \t\r\n\f")
+    head = _WIDE_SPACE.sub(b"", page.body[:_LOOK]).lstrip(b"\xef\xbb\xbf \t\r\n\f")
     kind = _magic(head) or _other_markup(head, page.media_type) or _data(page.body, head, page.media_type)
     if kind is not None:
         raise _not_html(kind, place)

@@ -22,6 +22,8 @@ _VALUE_ATTRIBUTES = {
     "meta": "content",
 }
 MAX_VALUES = 5000  # of a page
+# Elements of a page that are looked at for properties: references (itemref) lead every item through the same ones.
+MAX_VISITED = 300_000
 # A text of more nodes is a part of the page and no value. The two bound properties nested in each other.
 MAX_TEXT_NODES = 1000
 _ADDRESSES = frozenset(("url", "sameAs", "image", "contentUrl", "downloadUrl", "embedUrl", "thumbnailUrl", "item"))
@@ -78,6 +80,10 @@ def _read_item(scope: Element, names: str, ids: Mapping[str, Element], found: Fo
             element = roots.pop()
             if element in seen:
                 continue
+            if found.visited >= MAX_VISITED:
+                found.broken += bool(entity.values)  # not read to its end; an item without values is counted later
+                break
+            found.visited += 1
             seen.add(element)
             scoped = ("itemscope" if names == "itemprop" else "typeof") in element.attributes
             properties = element.get(names).split()

@@ -56,12 +56,13 @@ def hoisted(entities: Sequence[Entity]) -> list[Entity]:
     the order of their ranks."""
     top: list[Entity] = []
     seen: set[Entity] = set()
+    leading: dict[Entity, bool] = {}
     for entity in entities:
-        top += _subjects(entity, seen)
+        top += _subjects(entity, seen, leading)
     return sorted(top, key=rank)
 
 
-def _subjects(entity: Entity, seen: set[Entity]) -> Iterator[Entity]:
+def _subjects(entity: Entity, seen: set[Entity], leading: dict[Entity, bool]) -> Iterator[Entity]:
     stack = [entity]
     while stack:
         holder = stack.pop()
@@ -71,14 +72,41 @@ def _subjects(entity: Entity, seen: set[Entity]) -> Iterator[Entity]:
         yield holder
         if rank(holder) != 2 and holder.type != "ListItem":
             continue
-        inner = [value for value in holder.values if _holds_subject(value)]
-        holder.values = [value for value in holder.values if value not in inner]
-        stack.extend(value.content for value in reversed(inner) if isinstance(value.content, Entity))
+        inner: list[Entity] = []
+        others: list[Value] = []
+        for value in holder.values:
+            content = _silent(value)
+            if content is not None and (_is_subject(content) or _leads_to_subject(content, leading)):
+                inner.append(content)
+            else:
+                others.append(value)
+        holder.values = others
+        stack.extend(reversed(inner))
 
 
-def _holds_subject(value: Value) -> bool:
-    """Whether a value of a list or a page is a subject, or a list item with a subject in it."""
+def _silent(value: Value) -> Entity | None:
+    """The entity that a list or a page holds as one of its things; None for any other value."""
     content = value.content
-    if value.name not in SILENT or isinstance(content, str) or not content.values:
-        return False
-    return rank(content) == 0 or (content.type == "ListItem" and any(_holds_subject(item) for item in content.values))
+    return None if isinstance(content, str) or value.name not in SILENT or not content.values else content
+
+
+def _is_subject(entity: Entity) -> bool:
+    return rank(entity) == 0
+
+
+def _leads_to_subject(entity: Entity, leading: dict[Entity, bool]) -> bool:
+    """Whether a list item holds a subject, itself or in list items within it. `leading` keeps the answers: an item is
+    looked at once, however deep it lies."""
+    stack = [] if entity in leading else [entity]
+    while stack:
+        item = stack[-1]
+        held = [content for content in map(_silent, item.values) if content is not None]
+        if item in leading or item.type != "ListItem":
+            stack.pop()
+            leading[item] = item.type == "ListItem" and any(
+                _is_subject(content) or leading.get(content, False) for content in held
+            )
+        else:
+            leading[item] = False  # while those within are looked at: references may go in circles
+            stack.extend(content for content in held if content not in leading)
+    return leading[entity]

@@ -55,7 +55,7 @@ def read_document(page: Page, options: ReadOptions = ReadOptions()) -> Document:
         seen = "\n".join(draft.text for draft in reading.drafts)
         data = read_structured(dom, seen, title.value if title else "", addresses=options.link_marks)
     if not reading.drafts and not data.lines:
-        raise _empty(reading.hidden_characters, place)
+        raise _empty(reading.hidden_characters, place, page.rendered)
     layout = _Layout(dom, reading.links if options.link_marks else None)
     if title is not None:
         layout.add("title", title.value, f"Title: {title.value}", title.element)
@@ -154,10 +154,11 @@ def _letters(text: str) -> str:
     return "".join(filter(str.isalnum, text)).casefold()
 
 
-def _empty(hidden: int, place: str) -> DocumentError:
+def _empty(hidden: int, place: str, rendered: bool) -> DocumentError:
+    unseen = "--keep-hidden reads what it hides" if hidden else "save it from a browser and give the file"
     return DocumentError(
         "the page has no text that a reader sees" + (f" ({hidden} hidden characters)" if hidden else ""),
         where=place,
         code="DOCUMENT_EMPTY",
-        hint="the page may be built by scripts: save it from a browser and give the file",
+        hint=unseen if hidden or rendered else "its scripts may bring it: --render always runs them",
     )

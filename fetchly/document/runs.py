@@ -25,6 +25,7 @@ class Run:
     after_span: bool = False
     spans_touch: bool = False  # a styled span began right after another one
     linked: int = 0  # characters of the run that links hold
+    taken: int = 0  # runs before this one
 
     def add(self, text: str) -> None:
         """Text of the page as it stands."""
@@ -88,6 +89,7 @@ class Run:
         """End the run: its text and its shown form, both raw; None where there is nothing to read."""
         found = ("".join(self.pieces), "".join(self.shown)) if self.pieces and not self.blank else None
         self.pieces, self.shown, self.blank, self.linked = [], [], True, 0
+        self.taken += 1
         self.after_link = self.links_touch = self.after_span = self.spans_touch = False
         if self.link is not None:
             self.link.append(" ")

@@ -2,11 +2,17 @@
 
 An application shell is a page whose server sends a frame of mark-up, and whose scripts fetch what it shows. Little text
 alone is no evidence: many honest pages are short. It takes a mark of a shell as well.
+
+The mark-up is any stranger's and is looked at in the caller's process, so that every step here takes time that grows
+with the length of the page and no faster: one pass over its tags, and expressions for single attributes alone.
 """
 
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import islice, pairwise
 
 from fetchly.goods import Document, Page
 
@@ -15,26 +21,33 @@ FEW_CHARACTERS = 400
 VERY_FEW_CHARACTERS = 100
 """Below which scripts alone count: a word like "Loading" and a bundle."""
 _SCRIPTS_WORTH = 1000  # bytes of inline script that could build a page; analytics snippets are shorter
+_TAGS_READ = 20_000  # a shell has dozens
+_ATTRIBUTES_READ = 4096  # bytes of one tag
 
 # Where the usual libraries put their application: an element that the server leaves empty.
-_ROOT_NAMES = (
-    rb"root|app|__next|__nuxt|___gatsby|app-root|main-app|react-root|reactroot|react-app|vue-app|q-app|svelte|"
-    rb"application|app-container|app-mount|mount|ember-app|spa|page-root|container-root"
+_ROOT_NAMES = frozenset(
+    b"root app __next __nuxt ___gatsby app-root main-app react-root reactroot react-app vue-app q-app svelte "
+    b"application app-container app-mount mount ember-app spa page-root container-root".split()
 )
-_EMPTY_ROOT = re.compile(
-    rb"""<(?:div|main|section)\s[^>]{0,300}?\bid\s*=\s*["']?("""
-    + _ROOT_NAMES
-    + rb""")["'\s>][^>]{0,300}>?(?:\s|<!--.{0,200}?-->){0,20}</(?:div|main|section)>""",
-    re.IGNORECASE | re.DOTALL,
-)
-_EMPTY_CUSTOM_ROOT = re.compile(rb"<([a-z]+-(?:root|app|shell))\b[^>]{0,300}>\s{0,100}</\1>", re.IGNORECASE)
-_NOSCRIPT = re.compile(rb"<noscript\b[^>]{0,100}>(.{0,2000}?)</noscript>", re.IGNORECASE | re.DOTALL)
-_TAG = re.compile(rb"<[^>]{0,500}>")
+_ROOT_ELEMENTS = frozenset((b"div", b"main", b"section"))
+_CUSTOM_ROOTS = (b"-root", b"-app", b"-shell")
+_RAW = frozenset((b"script", b"noscript", b"style", b"textarea", b"title"))  # their content holds no tags
+_NAME = re.compile(rb"/?[a-z][^\s/>]*")
+_ATTRIBUTE = re.compile(rb"""([^\s"'<>/=]+)(?:\s*=\s*(?:"([^"]*)"|'([^']*)'|([^\s"'>]*)))?""")
 _ASKS_FOR_SCRIPTS = re.compile(rb"java\s?script", re.IGNORECASE)
-_SCRIPT = re.compile(rb"<script\b([^>]{0,1000})>", re.IGNORECASE)
-_INLINE = re.compile(rb"<script\b([^>]{0,1000})>([^<].*?)</script>", re.IGNORECASE | re.DOTALL)
-_DATA_TYPE = re.compile(rb"""type\s*=\s*["']?[a-z/]*(?:json|template|importmap)""", re.IGNORECASE)
-_SOURCE = re.compile(rb"\bsrc\s*=", re.IGNORECASE)
+# What a browser runs (HTML, 4.12.1); an optimizer may put its own mark before the type. All else is data.
+_SCRIPT_TYPES = (b"javascript", b"ecmascript", b"jscript", b"livescript", b"module")
+
+
+@dataclass(frozen=True, slots=True)
+class _Tag:
+    """A start tag, or an end tag ("/div"); names in lower case. `content` is the source inside a raw element;
+    `after_text`: something other than white space and comments stands between it and the tag before."""
+
+    name: bytes
+    attributes: bytes
+    content: bytes
+    after_text: bool
 
 
 def needs_scripts(page: Page, document: Document | None) -> str:
@@ -45,16 +58,18 @@ def needs_scripts(page: Page, document: Document | None) -> str:
     if page.rendered or page.media_type == "text/plain":
         return ""
     if document is None:
-        return "it has scripts and no text" if _has_scripts(page.body) else ""
+        return "it has scripts and no text" if any(map(_runs, islice(_tags(page.body), _TAGS_READ))) else ""
     characters = sum(len(block.text) for block in document.blocks if _is_body_text(block.kind, block.css_path))
     if characters >= FEW_CHARACTERS:
         return ""
-    root = _EMPTY_ROOT.search(page.body) or _EMPTY_CUSTOM_ROOT.search(page.body)
-    if root is not None and _has_scripts(page.body):
-        return f"its element {root[1].decode('ascii')!r} is empty until scripts fill it"
-    if any(_ASKS_FOR_SCRIPTS.search(_TAG.sub(b" ", text)) for text in _NOSCRIPT.findall(page.body)):
+    tags = list(islice(_tags(page.body), _TAGS_READ))
+    builds = any(map(_could_build_a_page, tags))
+    root = _empty_root(tags)
+    if root and builds:
+        return f"its element {root!r} is empty until scripts fill it"
+    if any(tag.name == b"noscript" and _ASKS_FOR_SCRIPTS.search(_text(tag.content)) for tag in tags):
         return "it has little text and asks for JavaScript"
-    if characters < VERY_FEW_CHARACTERS and _has_scripts(page.body):
+    if characters < VERY_FEW_CHARACTERS and builds:
         return f"it has {characters} characters of text and scripts"
     return ""
 
@@ -63,9 +78,88 @@ def _is_body_text(kind: str, css_path: str) -> bool:
     return kind not in ("title", "other", "data") and " head " not in f" {css_path.replace('>', ' ')} "
 
 
-def _has_scripts(body: bytes) -> bool:
-    """Whether scripts could build the page: files of their own, or more than a snippet."""
-    if any(_SOURCE.search(attributes) and not _DATA_TYPE.search(attributes) for attributes in _SCRIPT.findall(body)):
-        return True
-    inline = [text for attributes, text in _INLINE.findall(body) if not _DATA_TYPE.search(attributes)]
-    return any(len(text) >= _SCRIPTS_WORTH or b"createElement" in text or b"innerHTML" in text for text in inline)
+def _tags(html: bytes) -> Iterator[_Tag]:
+    """The tags of a page in order, without those in comments and raw elements. One that has no end is none."""
+    lower = html.lower()
+    position = 0
+    after_text = False
+    while (start := lower.find(b"<", position)) >= 0:
+        after_text = after_text or not _is_blank(lower[position:start])
+        if lower.startswith(b"<!--", start):
+            end = lower.find(b"-->", start + 2)  # <!--> is a whole comment
+            if end < 0:
+                return
+            position = end + 3
+            continue
+        name = _NAME.match(lower, start + 1)
+        if name is None:
+            after_text = True
+            position = start + 1
+            continue
+        end = lower.find(b">", name.end())
+        if end < 0:
+            return
+        position = end + 1
+        content = b""
+        if name[0] in _RAW:
+            closing = lower.find(b"</" + name[0], position)
+            content = html[position : closing if closing >= 0 else None]
+            position += len(content)
+        yield _Tag(name[0], html[name.end() : min(end, name.end() + _ATTRIBUTES_READ)], content, after_text)
+        after_text = False
+
+
+def _is_blank(source: bytes) -> bool:
+    return not source or source.isspace()
+
+
+def _attributes(tag: _Tag) -> dict[bytes, bytes]:
+    """Attributes by name in lower case; the first of a name counts, as in a browser."""
+    found: dict[bytes, bytes] = {}
+    for match in _ATTRIBUTE.finditer(tag.attributes):
+        found.setdefault(match[1].lower(), match[2] or match[3] or match[4] or b"")
+    return found
+
+
+def _empty_root(tags: Sequence[_Tag]) -> str:
+    """The name of an application's element with nothing inside but white space and comments; "" where there is none."""
+    for tag, following in pairwise(tags):
+        if following.name != b"/" + tag.name or following.after_text:
+            continue
+        if tag.name.endswith(_CUSTOM_ROOTS):
+            return tag.name.decode("utf-8", "replace")
+        if tag.name in _ROOT_ELEMENTS:
+            name = _attributes(tag).get(b"id", b"")
+            if name.lower() in _ROOT_NAMES:
+                return name.decode("ascii")
+    return ""
+
+
+def _is_script(tag: _Tag) -> bool:
+    """Whether a browser would run it: a script, and not data in the dress of one."""
+    if tag.name != b"script":
+        return False
+    kind = _attributes(tag).get(b"type", b"").strip().lower()
+    return not kind or kind.endswith(_SCRIPT_TYPES)
+
+
+def _runs(tag: _Tag) -> bool:
+    """Whether it is or carries a script of any size that the browser would run by itself."""
+    if _is_script(tag):
+        return not _is_blank(tag.content) or b"src" in _attributes(tag)
+    return not tag.name.startswith(b"/") and not _attributes(tag).keys().isdisjoint((b"onload", b"onerror"))
+
+
+def _could_build_a_page(tag: _Tag) -> bool:
+    """Whether it is a script with a file of its own, or more than a snippet."""
+    if not _is_script(tag):
+        return False
+    text = tag.content
+    worth = len(text) >= _SCRIPTS_WORTH or b"createElement" in text or b"innerHTML" in text
+    return worth or b"src" in _attributes(tag)
+
+
+def _text(source: bytes) -> bytes:
+    """Mark-up without its tags."""
+    first, *rest = source.split(b"<")
+    return b" ".join((first, *(part.partition(b">")[2] for part in rest)))

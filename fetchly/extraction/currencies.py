@@ -20,6 +20,8 @@ _AFTER = re.compile(
 )
 _CODES = frozenset(list_currencies())
 _REACH = 8
+_COUNTRY = re.compile(r"(?<![^\W\d_])(?:[A-Z]{1,2})$")
+"""Whose sign it is: "US$", "R$"."""
 
 
 def currency_beside(text: str, start: int, end: int) -> str:
@@ -33,3 +35,12 @@ def currency_beside(text: str, start: int, end: int) -> str:
             continue
         return match["word"] or match["sign"]
     return ""
+
+
+def without_currency(text: str) -> str:
+    """A text without the currency that it ends with and the space after that; the text itself where it has none."""
+    match = _BEFORE.search(text[-_REACH:])
+    if match is None or (match["code"] and match["code"] not in _CODES):
+        return text
+    start = max(0, len(text) - _REACH) + match.start()
+    return _COUNTRY.sub("", text[:start]) if match["sign"] else text[:start]

@@ -120,7 +120,7 @@ class Extractor:
             raise DocumentError(
                 "the page holds no text to read",
                 where=document.url,
-                hint="it may be written by scripts: render it in a browser first, then extract from the saved page",
+                hint="scripts may write it: --render always runs them in a browser",
             )
         return build_prompt(self._plan.user, document, self.budget, self._count)
 
@@ -131,7 +131,7 @@ class Extractor:
         whatever the generator raises.
         """
         shown = self.prompt(document)
-        context = page_context(document)
+        context = page_context(document, shown.prompt.links)
         schema = bind_links(self._plan, shown.prompt.links)
         sections = shown.sections
         stats = ExtractionStats(attempts=0)

@@ -17,7 +17,7 @@ from babel import Locale, UnknownLocaleError
 from babel.numbers import NumberFormatError, parse_decimal
 
 from fetchly.extraction.conventions import SILENT, Conventions, DecimalSign
-from fetchly.extraction.currencies import currency_beside
+from fetchly.extraction.currencies import currency_beside, without_currency
 
 THIN = "\u2009"
 """Stands before what was one sign for a fraction: "4/5" in ASCII is more often a rating than four fifths."""
@@ -25,18 +25,32 @@ SPACES = " \u00a0\u202f\u2009"
 RANGE = re.compile(
     r"\s*(?:-|\.\.|~|\b(?:to|until|till|through|thru|bis|à|a|au|al|tot|til|till|do|až|до|по)\b)\s*", re.IGNORECASE
 )
+_OPENS_RANGE = re.compile(rf"(?:{RANGE.pattern})$", re.IGNORECASE)
 _EXACT = Context(prec=400)
 _TOKEN = re.compile(rf"(?<![\w.,])\.\d+|\d+(?:[.,'{SPACES}]\d+)*")
 _MIXED = re.compile(r"(?:(\d+)[ \u2009]+)?(\d+)/(\d+)(?![\d/])")
 _OPEN = re.compile(r"[1-9]\d{0,2}[.,]\d{3}")
 """A number that is thousands under one convention and has three decimals under the other."""
 _FOLD = str.maketrans(
-    {"−": "-", "–": "-", "—": "-", "‐": "-", "‑": "-", "’": "'", "⁄": "/", "٫": ".", "٬": ",", "،": ","}
+    {"−": "-", "–": "-", "—": "-", "‐": "-", "‑": "-", "’": "'", "⁄": "/", "٫": ".", "٬": ",", "،": ",", "〜": "~"}
 )
-# Words that CLDR lacks: what newspapers, shops and South Asia write.
+# Words that CLDR lacks: what newspapers, shops and South Asia write. With and without a space before them.
 _MORE_MAGNITUDES = {
-    "k": 10**3, "bn": 10**9, "tn": 10**12, " lakh": 10**5, " lakhs": 10**5, " crore": 10**7, " crores": 10**7,
+    "tsd": 10**3, "mio": 10**6, "mln": 10**6, "bn": 10**9, "bln": 10**9, "mrd": 10**9, "mld": 10**9,
+    "tn": 10**12, "trn": 10**12,
+    "lac": 10**5, "lacs": 10**5, "lakh": 10**5, "lakhs": 10**5, "cr": 10**7, "crore": 10**7, "crores": 10**7,
 }  # fmt: skip
+# One letter is a magnitude at a price ("€2.5 m"), elsewhere more often a unit ("5 m", "3 t"); a small k is always one.
+_LETTER = re.compile(r" ?([kmbt])(?![\w'-])", re.IGNORECASE)
+_LETTERS = {"k": 10**3, "m": 10**6, "b": 10**9, "t": 10**12}
+_LETTER_WORDS = {"k": "thousand", "m": "million", "b": "billion (10^9)", "t": "trillion (10^12)"}
+_MAY_BE_NEGATIVE = "in parentheses, as accounts write negative amounts; a positive one was taken"
+_REACH = 80
+"""Characters before a number that are looked at for its sign."""
+_VALUE = re.compile(r"\d[^,;:/|(]*$")
+"""A number before a dash, which then leads to the end of a range and is no sign."""
+_ACCOUNTED = re.compile(r"[^\d(]{0,4}\([^\d(),;:]{0,4}\d+(?:[.,' ]\d+)*[^\d(),;:]{0,4}\)[^\d(]{0,4}")
+_CENTS = re.compile(r"[.,]\d\d\)")
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +67,15 @@ class FoundNumber:
 
     value: Decimal
     start: int
+    end: int
+    remark: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class _Magnitude:
+    """What a number is to be multiplied by, and where the word for it ends."""
+
+    factor: int
     end: int
     remark: str = ""
 
@@ -81,7 +104,8 @@ def parse_number(span: str, lang: str | None, conventions: Conventions = SILENT)
     if not found:
         return ParsedNumber(None)
     if len(found) == 1:
-        return ParsedNumber(found[0].value, found[0].remark)
+        remark = found[0].remark or (_MAY_BE_NEGATIVE if _is_accounted(text, found[0]) else "")
+        return ParsedNumber(found[0].value, remark)
     priced = [number for number in found if currency_beside(text, number.start, number.end)]
     chosen = priced[0] if priced else found[0]
     if len(priced) == 1 and not RANGE.fullmatch(text[found[0].end : found[1].start]):
@@ -96,9 +120,16 @@ def parse_number(span: str, lang: str | None, conventions: Conventions = SILENT)
     return ParsedNumber(chosen.value, "; ".join(filter(None, (chosen.remark, remark))))
 
 
+def _is_accounted(text: str, number: FoundNumber) -> bool:
+    """Whether a span is an amount in parentheses: pages set those beside things, accounts mean negative ones."""
+    if number.value < 0 or not _ACCOUNTED.fullmatch(text.strip()):
+        return False
+    return bool(currency_beside(text, number.start, number.end) or _CENTS.search(text))
+
+
 def _without_currency(text: str) -> str:
-    """What stands between two numbers, without the currency of one of them: "$10 - $20"."""
-    return re.sub(r"^\s*[^\w\s.~-]+|[^\w\s.~-]+\s*$", "", text)
+    """What stands between two numbers, without the currency of one of them: "$10 - $20", "10 EUR - 20 EUR"."""
+    return without_currency(re.sub(r"^\s*(?:[^\w\s.~-]+|[A-Z]{3}\b)|[^\w\s.~-]+\s*$", "", text))
 
 
 def plain(text: str) -> str:
@@ -139,16 +170,28 @@ def numbers_in(text: str, lang: str | None, conventions: Conventions = SILENT) -
         written = _by_convention(token, locale, sign)
         if written is None:
             continue
-        power, at = _magnitude(text, end, locale)
-        negative = _is_negative(text[: match.start()])
-        value = _EXACT.multiply(written, Decimal(power))
-        yield FoundNumber(value.copy_negate() if negative else value, match.start() - negative, at, remark)
+        power = _magnitude(text, match.start(), end, locale)
+        at = power.end
+        value = _EXACT.multiply(written, Decimal(power.factor))
+        before = text[max(0, match.start() - _REACH) : match.start()]
+        if _is_negative(before):
+            value = value.copy_negate()
+        start = match.start() - (value.is_signed() and before.endswith("-"))
+        yield FoundNumber(value, start, at, "; ".join(filter(None, (remark, power.remark))))
 
 
 def _is_negative(before: str) -> bool:
-    """A minus sign before the number, or before its currency: "-$5"."""
-    bare = before if before.endswith("-") else re.sub(r"[^\w\s-]\s?$", "", before)
-    return bare.endswith("-") and not bare[:-1].rstrip()[-1:].isalnum()
+    """A minus sign before the number or before its currency: "-5", "-$5", "-EUR 5", "EUR -5".
+
+    A dash after a value leads to the end of a range ("5 €-10 €"), one in or after a word is a hyphen ("A-3").
+    """
+    bare = before if before.endswith("-") else without_currency(before)
+    if not bare.endswith("-"):
+        return False
+    head = bare[:-1].rstrip()
+    if _VALUE.search(head) and not _OPENS_RANGE.search(head):
+        return False
+    return not head[-1:].isalnum() or (bare is before and without_currency(head) != head)
 
 
 def _decided(token: str, currency: str, lang: str | None, conventions: Conventions) -> tuple[DecimalSign | None, str]:
@@ -215,24 +258,32 @@ def _magnitudes(language: str) -> tuple[tuple[str, int], ...]:
                 for size, pattern in plural.items():
                     zeros = re.match(r"0+", pattern.pattern)
                     if zeros and (word := pattern.pattern[zeros.end() :].replace("'", "")).strip():
+                        word = word if len(word.strip()) == 1 else word.lower()
                         words.setdefault(_spaced(word), int(size) // 10 ** (len(zeros[0]) - 1))
     for word, size in list(words.items()):  # "2 Mio" for "2 Mio."
         words.setdefault(word.rstrip("."), size)
+    words.setdefault("k", 10**3)
     for word, size in _MORE_MAGNITUDES.items():
         words.setdefault(word, size)
+        words.setdefault(f" {word}", size)
     return tuple(sorted(words.items(), key=lambda pair: -len(pair[0])))
 
 
-def _magnitude(text: str, at: int, locale: Locale) -> tuple[int, int]:
-    """(factor, end) of a word for thousands or millions at `at`; (1, at) without one."""
-    rest = _spaced(text[at : at + 24])
-    if not rest.strip():
-        return 1, at
-    for word, factor in _magnitudes(locale.language):
-        ideograph = word[-1] > "\u2fff"  # these need no space after them
-        if rest.startswith(word) and (ideograph or not rest[len(word) : len(word) + 1].isalpha()):
-            return factor, at + len(word)
-    return 1, at
+def _magnitude(text: str, start: int, end: int, locale: Locale) -> _Magnitude:
+    """The word for thousands or millions after the number at [start, end); factor 1 without one."""
+    rest = _spaced(text[end : end + 24])
+    if rest.strip():
+        folded = rest.lower()
+        for word, factor in _magnitudes(locale.language):
+            ideograph = word[-1] > "\u2fff"  # these need no space after them
+            written = rest if len(word.strip()) == 1 else folded  # 5M are millions, 5m are metres
+            if written.startswith(word) and (ideograph or not rest[len(word) : len(word) + 1].isalnum()):
+                return _Magnitude(factor, end + len(word))
+        letter = _LETTER.match(rest)
+        if letter and (letter[1] == "k" or currency_beside(text, start, end + letter.end())):
+            size = letter[1].lower()
+            return _Magnitude(_LETTERS[size], end + letter.end(), f"“{letter[1]}” was read as {_LETTER_WORDS[size]}")
+    return _Magnitude(1, end)
 
 
 def _spaced(text: str) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from urllib.parse import urlsplit
@@ -32,9 +32,11 @@ class PageContext:
     charset: str = "utf-8"
 
 
-def page_context(document: Document) -> PageContext:
-    """The context of a document."""
-    links = {link.url: link for link in reversed(document.links)} | {link.id: link for link in document.links}
+def page_context(document: Document, offered: Collection[str] | None = None) -> PageContext:
+    """The context of a document. `offered` are the ids that a model could choose from, None for all: any other text
+    that looks like an id is a text."""
+    links = {link.url: link for link in reversed(document.links)}
+    links |= {link.id: link for link in document.links if offered is None or link.id in offered}
     conventions = _with_domain(conventions_of(document), document)
     return PageContext(document.lang, conventions, MappingProxyType(links), document.encoding)
 

@@ -239,7 +239,7 @@ class _Placement:
 
 
 def _steps_of(css_path: str) -> tuple[str, ...]:
-    return tuple(css_path.split(" > ")) if css_path else ()
+    return tuple(step.strip() for step in css_path.split(">")) if css_path else ()
 
 
 def _words(text: str) -> frozenset[str]:

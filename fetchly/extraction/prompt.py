@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from fetchly.extraction.decoding import leaf_kind
 from fetchly.extraction.format import FORMAT_VERSION
-from fetchly.extraction.sections import CountTokens, SectionChoice, choose_sections
+from fetchly.extraction.sections import CountTokens, SectionChoice, ShownBlock, choose_sections
 from fetchly.extraction.shape import DEEPEST, SchemaTree, fingerprint
 from fetchly.goods import Document, Prompt
 
@@ -56,13 +57,19 @@ def build_prompt(
     sections = choose_sections(schema, document.blocks, budget_tokens, count_tokens)
     source = "\n".join(block.text for block in sections.shown)
     page = sections.page(len(document.blocks))
-    return PagePrompt(Prompt(SYSTEM, render_task(schema) + PAGE_HEAD, page, source, _links(page, document)), sections)
+    links = _links(sections.shown, document)
+    return PagePrompt(Prompt(SYSTEM, render_task(schema) + PAGE_HEAD, page, source, links), sections)
 
 
-def _links(page: str, document: Document) -> tuple[str, ...]:
-    """The ids whose marks stand in the shown page, in its order."""
+def _links(shown: Sequence[ShownBlock], document: Document) -> tuple[str, ...]:
+    """The ids whose marks stand in the shown lines, in their order. What the page itself writes is no mark."""
     known = {link.id for link in document.links}
-    return tuple(dict.fromkeys(mark for mark in _LINK_MARK.findall(page) if mark in known))
+    marks: dict[str, None] = {}
+    for block in shown:
+        found = Counter(_LINK_MARK.findall(block.line))
+        found.subtract(_LINK_MARK.findall(block.text))
+        marks.update(dict.fromkeys(mark for mark, count in found.items() if count > 0 and mark in known))
+    return tuple(marks)
 
 
 def render_task(schema: Mapping[str, Any]) -> str:

@@ -205,5 +205,15 @@ def _cut(block: ShownBlock, budget: int, count_tokens: CountTokens) -> ShownBloc
         else:
             high = middle - 1
     kept = body[: ends[low]]
-    text = kept if body == block.text else block.text[: len(kept)].rsplit(" ", 1)[0]
-    return ShownBlock(block.index, prefix + kept, text)
+    return ShownBlock(block.index, prefix + kept, kept if body == block.text else _shown_beginning(block.text, kept))
+
+
+def _shown_beginning(text: str, line: str) -> str:
+    """The beginning of a text whose words stand in a line, in order, among labels and marks that are not its own."""
+    end = at = 0
+    for word in re.finditer(r"\S+", text):
+        found = line.find(word[0], at)
+        if found < 0:
+            break
+        end, at = word.end(), found + len(word[0])
+    return text[:end]

@@ -149,11 +149,13 @@ def time_unit(name: str, description: str) -> TimeUnit | None:
 
 @dataclass(slots=True)
 class _Walk:
-    """Schema and value walked together; what was met on the way. `nested` counts alternatives within alternatives."""
+    """Schema and value walked together; what was met on the way. `nested` counts alternatives within alternatives,
+    `ids` the ids that were taken as links."""
 
     tree: SchemaTree
     context: PageContext
     nested: int = 0
+    ids: int = 0
     spans: dict[str, str] = field(default_factory=dict)
     links: dict[str, str] = field(default_factory=dict)
     verbatim: set[str] = field(default_factory=set)
@@ -176,9 +178,15 @@ class _Walk:
         return value
 
     def _branch(self, branches: tuple[Any, ...], value: Any, pointer: str, name: str) -> Any:
-        """The first branch that the value fits without a warning, else with one, else that its span is no value of."""
+        """The first branch that the value fits without a warning, else with one, else that its span is no value of.
+
+        The id of a link is that: never the number in it or a text, where some branch is a URL. Of branches that fit
+        alike, the one that takes the most ids as links.
+        """
+        if self._is_link_id(value):
+            branches = tuple(branch for branch in branches if self._is_link(branch)) or branches
         best: _Walk | None = None
-        result, rank = value, -1
+        result, rank = value, (-1, 0)
         for branch in branches:
             trial = _Walk(self.tree, self.context, self.nested + 1)
             found = trial.value(branch, value, pointer, name)
@@ -186,15 +194,27 @@ class _Walk:
                 score = 2 if trial.warnings else 3
             else:
                 score = 1 if found is None else 0
-            if score > rank:
-                best, result, rank = trial, found, score
+            if (score, trial.ids) > rank:
+                best, result, rank = trial, found, (score, trial.ids)
         if best is not None:
             self.spans.update(best.spans)
             self.links.update(best.links)
             self.verbatim.update(best.verbatim)
             self.unread.update(best.unread)
             self.warnings.extend(best.warnings)
+            self.ids += best.ids
         return result
+
+    def _is_link_id(self, value: Any) -> bool:
+        """Whether a value is the id of a link that the model could choose; links are known by their URLs as well."""
+        return isinstance(value, str) and value in self.context.links and self.context.links[value].id == value
+
+    def _is_link(self, schema: Any, depth: int = 0) -> bool:
+        """Whether a node, or an alternative of it, is a URL."""
+        if leaf_kind(self.tree, schema) == "link":
+            return True
+        branches = self.tree.alternatives(schema) if depth < DEEPEST_ALTERNATIVES else ()
+        return any(self._is_link(branch, depth + 1) for branch in branches or ())
 
     def _object(self, node: Node, value: dict[str, Any], pointer: str) -> dict[str, Any]:
         properties = node.get("properties", {})
@@ -235,6 +255,7 @@ class _Walk:
             self.warnings.append(f"{pointer or '/'}: {_shown(span)}: {found.remark}")
         if kind == "link":
             self.links[pointer] = self.context.links[span].id
+            self.ids += self._is_link_id(span)
         else:
             self.spans[pointer] = span
         if kind == "verbatim":

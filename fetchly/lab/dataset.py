@@ -11,7 +11,7 @@ import hashlib
 import json
 import zlib
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -137,6 +137,47 @@ class Dataset:
     def verticals(self) -> Mapping[str, UserSchema]:
         """The schemas of the split by name."""
         return self._schemas
+
+    @property
+    def unscored(self) -> int:
+        """How many records have nothing to score: none of their usable or missing fields is one of the schema."""
+        trees = {name: SchemaTree(schema.json) for name, schema in self._schemas.items()}
+        return sum(not _has_scored_field(record, trees[record.vertical]) for record in self._records)
+
+
+def check_names(datasets: Iterable[Dataset]) -> None:
+    """Pages are told apart by set and id. Errors: ConfigurationError for a set that is named twice, and for two of one
+    name."""
+    seen: dict[str, Dataset] = {}
+    for dataset in datasets:
+        if dataset.name in seen:
+            twice = seen[dataset.name].folder == dataset.folder
+            raise ConfigurationError(
+                f"the set {dataset.name!r} is named twice" if twice else f"two sets are called {dataset.name!r}",
+                where=str(dataset.folder),
+                hint="name each set once" if twice else "take them one after the other, into two files",
+            )
+        seen[dataset.name] = dataset
+
+
+def check_scored(datasets: Iterable[Dataset]) -> list[str]:
+    """One line for each set that has records with nothing to score: they count in no figure.
+
+    Errors: ConfigurationError (NOTHING_TO_SCORE) for a set in which all are such.
+    """
+    notes: list[str] = []
+    for dataset in datasets:
+        without, total = dataset.unscored, len(dataset.records())
+        if without == total:
+            raise ConfigurationError(
+                "no record has a field to score: usable and missing name no field of the schema",
+                where=str(dataset.folder / f"{dataset.split}.jsonl"),
+                hint="compare their names with the properties of the schema",
+                code="NOTHING_TO_SCORE",
+            )
+        if without:
+            notes.append(f"{dataset.name}: {without} of {total} records of the split have no field to score")
+    return notes
 
 
 @dataclass(frozen=True, slots=True)
@@ -264,3 +305,11 @@ def _schema_faults(record: GoldRecord, schema: UserSchema) -> Iterator[str]:
     properties = SchemaTree(schema.json).node(schema.json).get("properties")
     if not isinstance(properties, Mapping):
         yield f"vertical: the schema {record.vertical} is no object with properties: records are scored by field"
+
+
+def _has_scored_field(record: GoldRecord, tree: SchemaTree) -> bool:
+    properties = tree.node(tree.root).get("properties", {})
+    items = tree.node(properties["items"]).get("items", {}) if "items" in properties else {}
+    members = tree.node(items).get("properties", {})
+    in_list = (name.split(".")[1] for name in record.usable if name.startswith("items."))
+    return any(name in properties for name in (*record.usable, *record.missing)) or any(n in members for n in in_list)

@@ -6,7 +6,7 @@ import time
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
-from fetchly.errors import ConfigurationError, FetchlyError, Interrupted
+from fetchly.errors import FetchlyError, Interrupted
 from fetchly.extraction.extractor import Extraction, ExtractionOptions, Extractor
 from fetchly.extraction.generator import Generator
 from fetchly.extraction.schema import UserSchema
@@ -97,16 +97,3 @@ def _prediction(dataset: Dataset, record: GoldRecord, extraction: Extraction, se
         warnings=extraction.record.warnings,
         stats={**extraction.stats.as_dict(), "attempt": extraction.attempt},
     )
-
-
-def check_names(datasets: Iterable[Dataset]) -> None:
-    """Predictions are told apart by set and id. Errors: ConfigurationError for two sets of one name."""
-    seen: dict[str, Dataset] = {}
-    for dataset in datasets:
-        if dataset.name in seen:
-            raise ConfigurationError(
-                f"two sets are called {dataset.name!r}",
-                where=str(dataset.folder),
-                hint="evaluate them one after the other, into two files",
-            )
-        seen[dataset.name] = dataset

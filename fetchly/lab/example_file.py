@@ -21,7 +21,8 @@ from fetchly.lab.examples import Example
 class ExampleFile:
     """Where examples go; stdout without a file. Use as a context manager: after an error nothing is left behind.
 
-    Errors: ConfigurationError for a name in a folder that does not exist, OutputError where writing fails.
+    Errors: ConfigurationError for a name in a folder that does not exist and for one that holds something already
+    (OUTPUT_EXISTS), OutputError where writing fails.
     """
 
     def __init__(self, file: Path | None) -> None:
@@ -29,6 +30,10 @@ class ExampleFile:
             raise ConfigurationError("its folder does not exist", where=str(file))
         if file is not None and file.is_dir():
             raise ConfigurationError("is a folder", where=str(file), hint="name a file")
+        if file is not None and file.exists() and not (file.is_file() and file.stat().st_size == 0):
+            raise ConfigurationError(
+                "exists already", where=str(file), hint="name another file, or remove it", code="OUTPUT_EXISTS"
+            )
         self._file = file.resolve() if file is not None else None
         self._part = ""
         self._stream: IO[bytes] | None = None

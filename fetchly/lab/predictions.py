@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import fcntl
 import json
+import re
 import sys
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
@@ -17,6 +18,10 @@ from typing import Any, BinaryIO, Self
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from fetchly.errors import ConfigurationError, OutputError
+
+# What a line begins with, whatever page it is of.
+_HEAD, _NEXT = b'{"id": "', b'", "record": '
+_STRING = re.compile(rb'(?:[^"\\]|\\.?)*', re.DOTALL)
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,6 +134,7 @@ class PredictionFile:
             self._stream = None
 
     def _continue(self, file: Path, stream: BinaryIO, resume: bool) -> None:
+        """Take over what the file holds. Nothing of it is cut before all of it was seen to be ours."""
         content = file.read_bytes()
         if content and not resume:
             raise ConfigurationError(
@@ -141,6 +147,9 @@ class PredictionFile:
         for number, line in enumerate(whole.split(b"\n")[:-1], 1):
             prediction = self._read(line, f"{file}:{number}")
             self.done[prediction.key] = prediction
+        tail = content[len(whole) :]
+        if tail and not _is_torn(tail):
+            self._read(tail, f"{file}:{len(self.done) + 1}")  # whole but for its end: it must be ours
         stream.truncate(len(whole))  # the line in flight when the run before was killed
         stream.seek(0, 2)
 
@@ -165,6 +174,21 @@ class PredictionFile:
                 )
         values = read.model_dump(exclude={"run", "warnings"})
         return Prediction(**values, warnings=tuple(read.warnings))
+
+
+def _is_torn(tail: bytes) -> bool:
+    """Whether a last line without an end begins as predictions do and breaks off; that of a foreign file does not."""
+    try:
+        json.loads(tail)
+        return False
+    except ValueError:
+        pass
+    if not tail.startswith(_HEAD):
+        return _HEAD.startswith(tail)
+    page_id = _STRING.match(tail, len(_HEAD))
+    assert page_id is not None, "it may be empty"
+    rest = tail[page_id.end() :]
+    return rest.startswith(_NEXT) or _NEXT.startswith(rest)
 
 
 def _opened(file: Path) -> BinaryIO:

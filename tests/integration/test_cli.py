@@ -259,3 +259,18 @@ def test_what_a_page_hides_is_read_where_asked(
     assert "Unseen" not in capsys.readouterr().out
     assert run(["extract", "page.html", "-s", schema, "--show-document", "--keep-hidden"]) == 0
     assert "Unseen" in capsys.readouterr().out
+
+
+def test_a_target_that_fails_does_not_keep_the_others_from_being_shown(
+    answering: Any, schema: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    answering(lambda task: ANSWER)
+    (tmp_path / "page.html").write_text("<h1>Teapot</h1>")
+    assert run(["extract", "missing.html", "page.html", "-s", schema, "--show-document"]) == 3
+    shown = capsys.readouterr()
+    assert "Teapot" in shown.out
+    assert [line for line in shown.err.splitlines() if line.startswith("FILE_MISSING missing.html: ")]
+    assert run(["extract", "missing.html", "-s", schema, "--show-document"]) == 1
+    assert run(["extract", "ftp://a.example/", "-s", schema, "--show-document"]) == 5
+    assert run(["extract", "page.html", "page.html", "-s", schema, "--show-document"]) == 0
+    assert capsys.readouterr().out.count("Teapot") == 2

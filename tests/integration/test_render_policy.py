@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import socket
 from collections.abc import Iterator
 
@@ -9,10 +10,11 @@ import pytest
 
 from fetchly.crawler.browser import BrowserRenderer
 from fetchly.crawler.http import FetchPolicy
+from fetchly.crawler.proxy import EgressProxy
 from fetchly.egress import EgressGate, Endpoint
 from fetchly.errors import FetchError, PolicyRefused
 from fetchly.goods import Page
-from tests.support.browser import needs_browser
+from tests.support.browser import arguments_of, needs_browser, processes_of
 from tests.support.site import Site, answer, redirect
 
 pytestmark = needs_browser
@@ -181,12 +183,74 @@ def test_no_datagram_leaves_by_webrtc_or_webtransport(site: Site, renderer: Brow
             udp.recv(1)
 
 
-def test_a_browser_asks_for_nothing_of_its_own(site: Site, gate: Gate, renderer: BrowserRenderer) -> None:
-    site.routes["/"] = answer(b"<p>plain<script>setTimeout(() => document.body.append('later'), 1500)</script>")
-    gate.asked.clear()
+# What makes a browser call its maker: forms, passwords, media, a PDF, text to translate, and whatever listens.
+TEMPTATIONS = b"""<html lang=fr><title>Bonjour</title><body>
+  <p>Les sanglots longs des violons de l'automne blessent mon coeur d'une langueur monotone.
+  <p>\xe6\x97\xa5\xe6\x9c\xac\xe8\xaa\x9e\xe3\x81\xae\xe3\x83\x86\xe3\x82\xad\xe3\x82\xb9\xe3\x83\x88
+  <form action=/sent method=post target=f><input name=name autocomplete=name><input type=email name=email>
+    <input type=tel name=tel><input name=street autocomplete=street-address><input name=cc autocomplete=cc-number>
+    <input type=password name=p><input type=search name=q><textarea spellcheck=true>misspeled</textarea></form>
+  <form action=/sent method=post target=f><input name=u value=jo autocomplete=username>
+    <input type=password value=password123 autocomplete=current-password></form>
+  <iframe name=f></iframe><video src=/v.mp4 autoplay controls></video><audio src=/a.mp3></audio>
+  <a href=/file.pdf>PDF</a><embed src=/file.pdf type=application/pdf><p id=said></p>
+  <script>
+    const quietly = work => { try { Promise.resolve(work()).catch(() => 0) } catch {} }
+    quietly(() => navigator.requestMediaKeySystemAccess('com.widevine.alpha',
+      [{initDataTypes: ['cenc'], videoCapabilities: [{contentType: 'video/mp4; codecs="avc1.42E01E"'}]}]))
+    quietly(() => navigator.geolocation.getCurrentPosition(() => 0, () => 0))
+    quietly(() => new webkitSpeechRecognition().start())
+    quietly(() => speechSynthesis.speak(new SpeechSynthesisUtterance('bonjour')))
+    quietly(() => Notification.requestPermission())
+    quietly(() => document.browsingTopics())
+    quietly(() => navigator.credentials.get({password: true}))
+    quietly(() => new PresentationRequest('https://cast.example/').getAvailability())
+    quietly(() => Translator.create({sourceLanguage: 'fr', targetLanguage: 'en'}))
+    quietly(() => LanguageDetector.create())
+    quietly(() => LanguageModel.create())
+    for (const input of document.querySelectorAll('input')) {
+      input.focus(); input.value = 'password123'; input.dispatchEvent(new Event('input', {bubbles: true})) }
+    setTimeout(() => document.forms[1].submit(), 500)
+    const busy = setInterval(() => { said.append('.'); fetch('/tick') }, 200)
+    setTimeout(() => { clearInterval(busy); said.textContent = 'waited' }, 1500)
+  </script>"""
+
+
+def test_a_browser_asks_for_nothing_of_its_own(
+    site: Site, renderer: BrowserRenderer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[Endpoint] = []
+    connect = EgressProxy._connect
+
+    async def noted(proxy: EgressProxy, endpoint: Endpoint) -> socket.socket:
+        asked.append(endpoint)
+        return await connect(proxy, endpoint)
+
+    monkeypatch.setattr(EgressProxy, "_connect", noted)
+    site.routes |= {
+        "/": answer(TEMPTATIONS),
+        "/sent": answer(b"<p>sent"),
+        "/tick": answer(b"0", content_type="text/plain"),
+        "/file.pdf": answer(b"%PDF-1.4", content_type="application/pdf"),
+    }
+    assert b">waited</p>" in renderer.render(site.url(host="public.example")).body
+    assert {(endpoint.host, endpoint.port) for endpoint in asked} == {("public.example", site.port)}
+    assert {"/", "/sent"} <= {visit.path for visit in site.visits} <= {"/", "/sent", "/tick", "/file.pdf"}
+
+
+def test_what_playwright_turns_off_stays_off(site: Site, renderer: BrowserRenderer) -> None:
+    site.routes["/"] = answer(b"<p>plain")
     renderer.render(site.url(host="public.example"))
-    assert {(endpoint.host, endpoint.port) for endpoint in gate.asked} == {("public.example", site.port)}
-    assert [visit.path for visit in site.visits] == ["/"]
+    name = "--disable-features="
+    browsers = [arguments for arguments in map(arguments_of, processes_of(os.getpid())) if "--type=" not in arguments]
+    lists = [
+        [set(part.removeprefix(name).split(",")) for part in arguments.split("\0") if part.startswith(name)]
+        for arguments in browsers
+    ]
+    given = [sets for sets in lists if len(sets) > 1]
+    assert given  # a browser is told twice: by Playwright and by us
+    for sets in given:
+        assert set().union(*sets) == sets[-1]  # Chromium heeds the last alone
 
 
 def test_images_fonts_and_media_are_not_fetched(site: Site, renderer: BrowserRenderer) -> None:

@@ -263,6 +263,20 @@ def test_auto_renders_a_page_that_is_empty_without_and_no_other() -> None:
 
 
 @needs_browser
+def test_auto_runs_the_smallest_script_where_there_is_no_text() -> None:
+    scripts = [
+        b"document.write('<h1>Hazel teapot</h1><p>Only &pound;48.50 today</p>')",
+        b"document.body.append('Hazel teapot, only \\u00a348.50 today')",
+    ]
+    with Site() as site, client(teapot, allow_private=True) as opened:
+        for number, script in enumerate(scripts):
+            site.routes[f"/{number}"] = answer(b"<body><script>" + script + b"</script>")
+            result = opened.extract(site.url(f"/{number}"), Teapot)
+            assert result.rendered
+            assert result.evidence["/name"].text.startswith("Hazel teapot")
+
+
+@needs_browser
 def test_always_renders_files_and_bytes_too_and_never_nothing(tmp_path: Path) -> None:
     file = tmp_path / "shell.html"
     file.write_bytes(SHELL)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
 from typing import Any
 
 import jsonschema_rs
@@ -14,16 +13,16 @@ from fetchly.errors import RecordInvalid, SchemaError
 from fetchly.extraction.extractor import ExtractionOptions, Extractor
 from fetchly.extraction.schema import load_schema
 from fetchly.goods import Link
-from tests.support.documents import make_document
+from tests.support.documents import make_document, with_links
 from tests.support.json_schemas import json_values, schemas
 from tests.support.scripted_generator import ScriptedGenerator
 
 LINKS = (
-    Link("L1", "a", "https://shop.test/a", "body > a"),
+    Link("L1", "a", "https://shop.test/a", "body>a"),
     Link("L2", "b c", "/b|ü"),
     Link("I1", "", "mailto:x@y.test"),
 )
-DOCUMENT = replace(make_document("Blue Kettle 12", "1.234,50 €", "3. März 2024", "a b c"), links=LINKS)
+DOCUMENT = with_links(make_document("Blue Kettle 12", "1.234,50 €", "3. März 2024", "a b c"), *LINKS)
 SPANS = ["Blue Kettle", "12", "1.234,50 €", "3. März 2024", "a", "not there"]
 
 

@@ -91,9 +91,9 @@ def test_many_pages_leave_no_process_and_no_thread(site: Site) -> None:
     mine = {process.pid for process in processes_of(os.getpid())}
     names = {thread.name for thread in threading.enumerate()}
     bodies: list[bytes] = []
-    with BrowserRenderer(FetchPolicy(allow_private=True), pages_per_browser=5) as opened:
+    with BrowserRenderer(FetchPolicy(allow_private=True), pages_per_browser=4) as opened:
         workers = [
-            threading.Thread(target=lambda: bodies.extend(opened.render(site.url()).body for _ in range(3)))
+            threading.Thread(target=lambda: bodies.extend(opened.render(site.url()).body for _ in range(2)))
             for _ in range(4)
         ]
         for worker in workers:
@@ -101,7 +101,7 @@ def test_many_pages_leave_no_process_and_no_thread(site: Site) -> None:
         for worker in workers:
             worker.join(60)
         started = [process for process in processes_of(os.getpid()) if process.pid not in mine]
-    assert len(bodies) == 12
+    assert len(bodies) == 8
     assert all(b"page" in body for body in bodies)
     assert gone(started)
     left = {thread.name for thread in threading.enumerate()} - names

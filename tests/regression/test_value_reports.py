@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
 from typing import Any
 
 import jsonschema_rs
@@ -17,7 +16,7 @@ from fetchly.extraction.page_context import page_context
 from fetchly.extraction.schema import load_schema
 from fetchly.extraction.values import convert
 from fetchly.goods import Document, Link
-from tests.support.documents import make_document
+from tests.support.documents import make_document, with_links
 from tests.support.scripted_generator import ScriptedGenerator
 
 
@@ -44,7 +43,7 @@ def test_a_required_number_that_the_page_lacks_is_never_made_up() -> None:
 @pytest.mark.parametrize("made_up", ["https://example.com/item", "/item/1", "https://shop.test/item", "L9", "1"])
 def test_a_url_is_one_of_the_page_s_links_or_nothing(made_up: str) -> None:
     links = (Link("L1", "Item", "https://shop.test/item/1"), Link("L2", "More", "https://shop.test/item/2?a=b"))
-    document = replace(make_document("Item", "More"), links=links)
+    document = with_links(make_document("Item", "More"), *links)
     schema = {"type": "object", "properties": {"url": {"type": ["string", "null"], "format": "uri"}}}
     bound = jsonschema_rs.validator_for(bind_links(decoding_schema(schema), ["L1", "L2"]), offline=True)
     assert not bound.is_valid({"url": made_up})

@@ -36,6 +36,14 @@ def processes_of(pid: int) -> list[psutil.Process]:
         return []
 
 
+def arguments_of(process: psutil.Process) -> str:
+    """The command line of a process, its arguments parted by zero bytes; "" where it has ended."""
+    try:
+        return "\0".join(process.cmdline())
+    except psutil.Error:
+        return ""
+
+
 def _lives(process: psutil.Process) -> bool:
     try:
         return bool(process.status() != psutil.STATUS_ZOMBIE)

@@ -6,9 +6,11 @@ import asyncio
 import base64
 import socket
 from collections.abc import Awaitable, Callable, Iterator
+from urllib.parse import urlsplit
 
 import pytest
 
+from fetchly.crawler.chromium import SERVICE_HOSTS
 from fetchly.crawler.proxy import EgressProxy
 from fetchly.egress import EgressGate
 from fetchly.errors import PolicyRefused
@@ -200,3 +202,33 @@ def test_closing_cuts_what_is_under_way(site: Site) -> None:
         assert await waiting == b""
 
     talk(OPEN, conversation)
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "CONNECT content-autofill.googleapis.com:443",
+        "CONNECT Update.GoogleAPIs.com.:443",
+        "GET http://clients2.google.com/time/1/current",
+    ],
+)
+def test_what_the_browser_wants_for_itself_is_refused_before_a_look_up(line: str) -> None:
+    def resolver(host: str, port: int) -> list[str]:
+        raise AssertionError(f"looked up {host}")
+
+    async def conversation(proxy: EgressProxy, ask: Ask) -> None:
+        said = await ask(line)
+        assert said.startswith(b"HTTP/1.1 403 ")
+        assert proxy.mark.encode() in said
+        host = urlsplit(line.split(" ")[1]).hostname or line.split(" ")[1].rpartition(":")[0]
+        refused = proxy.refusal(host, 443 if line.startswith("CONNECT") else 80)
+        assert isinstance(refused, PolicyRefused)
+        assert refused.code == "HOST_REFUSED"
+
+    talk(EgressGate(resolver=resolver), conversation)
+
+
+def test_hosts_that_pages_use_are_no_services_of_the_browser() -> None:
+    pages = {"fonts.googleapis.com", "ajax.googleapis.com", "maps.googleapis.com", "www.googleapis.com"}
+    pages |= {"www.google.com", "accounts.google.com", "translate.googleapis.com", "www.gstatic.com"}
+    assert not pages & SERVICE_HOSTS

@@ -55,9 +55,9 @@ def test_standard_input() -> None:
     [
         ("missing.html", "FILE_MISSING", "check the path"),
         ("www.example.org/x", "FILE_MISSING", "did you mean https://www.example.org/x?"),
-        ("localhost:8000", "FILE_MISSING", "did you mean https://localhost:8000?"),
+        ("localhost:8000", "FILE_MISSING", "did you mean http://localhost:8000?"),
         (".", "NOT_A_FILE", "directory"),
-        ("/dev/null", "NOT_A_FILE", "not a regular file"),
+        ("/dev/null", "NOT_A_FILE", "pipe it in: fetchly extract - --schema SCHEMA < FILE"),
         ("", "BAD_URL", "empty"),
         ("file:///no/such/page", "FILE_MISSING", "check the path"),
         ("a\0b", "FILE_UNREADABLE", "cannot be read"),

@@ -60,6 +60,13 @@ def lines(body: str, *, link_marks: bool = False) -> list[str]:
         ("<p><abbr title=2026-01-02>Friday</abbr> <abbr title=Saint>St</abbr>", ["Friday (2026-01-02) St"]),
         ("<p>\ue001 Call us \uf095", ["Call us"]),
         ("<p>\u203a<p>|<p>* * *<p>\u2605\u2605\u2606<p>$$<p>x", ["\u2605\u2605\u2606", "$$", "x"]),
+        ("<p>Date <time datetime=2026-01-02><div>2 January 2026</div></time>", ["Date", "2 January 2026"]),
+        ("<p>On <time datetime=2026-01-02></time><p>5 May 2025", ["On 2026-01-02", "5 May 2025"]),
+        (f"<p>On <time datetime=2026-01-02></time><p>In 2026 {'a' * 40}", ["On 2026-01-02", f"In 2026 {'a' * 40}"]),
+        ("<div>Date <time datetime=2026-01-02><div>2 January 2026</div></time>", ["Date", "2 January 2026"]),
+        ("<div>  <time datetime=2026-01-02><div>2 days ago</div></time>", ["2 days ago", "(2026-01-02)"]),
+        ("<pre>a\n&#13;b&#11;c\u2028d&#12;e\u2029f\x85g&#13;\nh</pre>", list("abcdefgh")),
+        ("<pre>a<b role=img aria-label='b\nc'></b></pre>", ["a b c"]),
         ("<p>Menu<p>Menu<p>10<p>10<p>menu", ["Menu", "10", "10", "menu"]),
         ("x<script>1</script><style>2</style><template>3</template><!--4--><iframe>5</iframe>", ["x"]),
         ("<select><option>1</select><textarea>2</textarea><input value=3><p>x", ["x"]),
@@ -80,6 +87,11 @@ def test_text(body: str, expected: list[str]) -> None:
         ("<ol><li>a<ol><li>b</ol><li>c</ol>", ["1. a", "  1. b", "2. c"]),
         ("<ul><li><h3>T</h3>x</ul>", ["### T", "- x"]),
         ("<li>a<li>b", ["- a", "- b"]),
+        ("<ul><li>yes<li>yes<li>no</ul>", ["- yes", "- yes", "- no"]),
+        ("<ul><li><h3>T</h3><p>yes<p>yes</ul>", ["### T", "- yes", "  yes"]),
+        ("<ul><li>✓<li>✗<li>–<li>∞<li>👍</ul>", ["- ✓", "- ✗", "- –", "- ∞", "- 👍"]),
+        ("<ul><li>a<li>|<li>b<li>›</ul>", ["- a", "- b"]),
+        ("<ul><li>▢<p>2 eggs</ul>", ["  2 eggs"]),
     ],
 )
 def test_lists(body: str, expected: list[str]) -> None:
@@ -103,6 +115,9 @@ def test_lists(body: str, expected: list[str]) -> None:
         ("<tr><td>a<br>b<td>c", ["a; b | c"]),
         ("<tr><td><h2>T</h2>text<td>side", ["## T", "text", "side"]),
         ("<tr><td><p>one<p>two", ["one", "two"]),
+        ("<tr><th>A<th>B<tr><td>yes<td>✓<tr><td>yes<td>✓", ["A | B", "A: yes | B: ✓", "A: yes | B: ✓"]),
+        ("<tr><td>✗<tr><td>∞<tr><td>yes<tr><td>yes", ["✗", "∞", "yes", "yes"]),
+        ("<tr><td><p>✗<tr><td>▢<br>one", ["✗", "one"]),
         ("<tr><td>x<td><table><tr><td>1<td>2</table>", ["x", "1 | 2"]),
         ("<tr><td colspan=-1 rowspan=abc>a<td>b", ["a | b"]),
         (f"<tr><td>{'long ' * 100}<td>b", [("long " * 100).strip(), "b"]),
@@ -146,6 +161,7 @@ def test_the_text_of_a_row_is_what_the_page_says_once() -> None:
         ("<dl><dt><h3>Q</h3><dd>a</dl>", ["### Q", "a"]),
         ("<dl><dt>A<dd><dl><dt>B<dd>1</dl></dl>", ["A:", "B: 1"]),
         ("<dl><dt></dt><dd>1</dl>", ["1"]),
+        ("<dl><dt>A<dd>✓<dt>B<dd>✓</dl>", ["A: ✓", "B: ✓"]),
     ],
 )
 def test_definitions(body: str, expected: list[str]) -> None:
@@ -162,6 +178,8 @@ def test_definitions(body: str, expected: list[str]) -> None:
         ("<div><p>A:</p><p>1</p></div>", ["A: 1"]),
         ("<div><p>A</p><p>1</p></div>", ["A", "1"]),
         ("<div><p>A:</p><p>B:</p></div>", ["A:", "B:"]),
+        ("<div><p>A:</p><p>✓</p><p>B:</p><p>–</p><p>›</p></div>", ["A:", "✓", "B:", "–"]),
+        ("<div><div class=label>A</div><div class=value>∞</div></div>", ["A: ∞"]),
         ("<div><p>A:</p><ul><li>1</li><li>2</li></ul></div>", ["A:", "- 1", "- 2"]),
         ("<div><h3>A:</h3><p>1</p></div>", ["### A:", "1"]),
         ("<div><div class=title>A</div><div class=text>1</div></div>", ["A", "1"]),
@@ -234,7 +252,7 @@ def test_images_are_their_words_once_and_never_tear_a_sentence() -> None:
 
 @pytest.mark.parametrize(
     "wrapper",
-    ["<nav>{}</nav>", "<footer>{}</footer>", "<div role=navigation>{}</div>", "<div class='x cookie-bar'>{}</div>"],
+    ["<nav>{}</nav>", "<footer>{}</footer>", "<div role=navigation>{}</div>", "<div class='x optanon-bar'>{}</div>"],
 )
 def test_what_is_not_content_is_kept_apart(wrapper: str) -> None:
     document = read("<p>x</p>" + wrapper.format("<ul><li>y</ul>"))
@@ -264,3 +282,48 @@ def test_the_head_speaks_last() -> None:
 
 def test_the_title_of_a_drawing_is_not_the_title_of_the_page() -> None:
     assert read("<svg><title>Logo</title></svg><p>x").title is None
+
+
+# ---- shadow trees
+
+
+def host(content: str, children: str = "", tag: str = "my-card", mode: str = "open") -> str:
+    return f"<{tag}><template shadowrootmode={mode}>{content}</template>{children}</{tag}>"
+
+
+@pytest.mark.parametrize(
+    ("body", "expected"),
+    [
+        (host("<p>Teapot price 12</p>"), ["Teapot price 12"]),
+        (host("<p>a", mode="closed"), ["a"]),
+        (host("<p>a", tag="section"), ["a"]),
+        (host("<p>a<slot></slot>c</p>", "b"), ["abc"]),
+        (host("<h2><slot name=t>none</slot></h2><slot></slot>", "x <b slot=t>T</b> y"), ["## T", "x y"]),
+        (host("<h2><slot name=t>none</slot></h2>", "<p>rest"), ["## none", "rest"]),
+        (host("<slot>none</slot>", " \n "), ["none"]),
+        (host("<p>a</p>", "<p>b<p slot=no>c"), ["a", "b", "c"]),
+        (host("<slot name=a><slot name=b></slot></slot>", "<p slot=a>a<p slot=b>b"), ["a", "b"]),
+        (host(f"<p>a{host('<i>[<slot></slot>]</i>', '<slot></slot>')}", "b"), ["a[b]"]),
+        (host("<p>a<template shadowrootmode=open>b</template>"), ["ba"]),
+        ("<p>x" + host("a", tag="ul"), ["x"]),
+        ("<p>x" + host("a", mode="x"), ["x"]),
+        ("<p>x<my-card><template><p>a</template></my-card>", ["x"]),
+        (host("<p>a") + host("<p>b", "<template shadowrootmode=open><p>c</template>"), ["a", "b"]),
+        (host("<style>p{}</style><p hidden>s</p><p>a"), ["a"]),
+    ],
+)
+def test_a_declared_shadow_tree_is_read_with_its_slots(body: str, expected: list[str]) -> None:
+    assert lines(body) == expected
+
+
+def test_no_selector_leads_into_a_shadow_tree() -> None:
+    document = read(
+        f"<p id=a>x</p>{host('<p id=a>y<b id=c>z</b><p><slot></slot>', '<i>w</i><div id=d>v</div>')}<p>u</p>"
+    )
+    assert [(block.text, block.css_path) for block in document.blocks] == [
+        ("x", "#a"),
+        ("yz", "body>my-card"),
+        ("w", "body>my-card"),
+        ("v", "#d"),
+        ("u", "body>p:nth-of-type(2)"),
+    ]

@@ -11,6 +11,7 @@ from fetchly.document.decode import decode
 
 GERMAN = "<p>Der Preis für zwölf Äpfel beträgt zwei Euro. Größe: groß"
 RUSSIAN = "<p>Привет мир, это тестовая страница с русским текстом и ценами"
+UKRAINIAN = "<p>Ласкаво просимо на сторінку з українським текстом, ціна книги двадцять гривень"
 CHINESE = "<p>这是一个中文网页，价格是二十元，欢迎光临我们的商店"
 JAPANESE = "<p>これは日本語のページです。価格は二十円です。ようこそ"
 POLISH = "<p>Książka kosztuje dziesięć złotych, a łódź już odpłynęła; dźwięk ciszy"
@@ -77,6 +78,10 @@ def test_a_utf8_label_on_other_bytes_is_a_lie() -> None:
         ("<p>Café", "cp1252"),
         (RUSSIAN, "cp1251"),
         (RUSSIAN, "koi8-r"),
+        (RUSSIAN, "iso8859-5"),
+        (RUSSIAN, "cp866"),
+        (UKRAINIAN, "cp1251"),
+        (UKRAINIAN, "iso8859-5"),
         (CHINESE, "gb18030"),
         (JAPANESE, "cp932"),
         (JAPANESE, "euc-jp"),

@@ -38,12 +38,38 @@ def lines(body: str) -> list[str]:
         "<div hidden class=accordion-body>secret</div>",
         "<nav><p>y<div role=tabpanel hidden>secret</div></nav>",
         "<div hidden id='S:1'>secret</div>",
+        # Nobody opens what only a thing out of sight names.
+        "<div id=a hidden aria-controls=a>secret</div>",
+        "<div id=a hidden><a href=#a>secret</a></div>",
+        "<a href=#a style='display:none'></a><div id=a hidden>secret</div>",
+        "<a href=#a></a><div id=a hidden>secret</div>",
+        "<a href=#a> &nbsp;</a><div id=a hidden>secret</div>",
+        "<template><a href=#a>Open</a></template><div id=a hidden>secret</div>",
+        "<svg><a href=#a><text>Open</text></a></svg><div id=a hidden>secret</div>",
+        "<noscript><a href=#a>Open</a></noscript><div id=a hidden>secret</div>",
+        "<div role=tabpanel style='display:none'>secret</div>",
+        "<i role=tab></i><div role=tabpanel hidden>secret</div>",
+        "<div role=tabpanel hidden><b role=tab>secret</b></div>",
+        "<div role=tabpanel hidden aria-labelledby='a b' id=b>secret</div><i id=a></i>",
+        "<div hidden class=accordion>secret</div><p>",
     ],
 )
 def test_what_no_control_opens_is_dropped_and_counted(mark: str) -> None:
     document = read(f"<div>{mark}</div><p>visible")
     assert "secret" not in document.text
     assert document.hidden_characters == len("secret")
+
+
+def test_a_hidden_control_and_what_it_opens_stay_hidden() -> None:
+    document = read("<p>x<div hidden><button aria-controls=a>Open</button></div><div id=a hidden>text</div>")
+    assert document.text == "x"
+    assert document.hidden_characters == len("Open" + "text")
+
+
+def test_the_head_opens_nothing() -> None:
+    far = "position:absolute;left:-9999px"
+    page = f"<head><link href='#a'><meta title=x aria-controls=a></head><body><p>x<div id=a style='{far}'>text</div>"
+    assert read(page).text == "x"
 
 
 @pytest.mark.parametrize(
@@ -74,11 +100,14 @@ def test_what_only_looks_hidden_is_read(mark: str) -> None:
         "<a data-bs-target='#a'>Open</a><div id=a style='display:none'>text</div>",
         "<a href=#a>Open</a><div id=a style='display:none'>text</div>",
         "<p onclick=\"toggle('a', 1)\">Open</p><div id=a style='display:none'>text</div>",
-        "<div role=tabpanel hidden>text</div>",
+        "<b role=tab>Open</b><div role=tabpanel hidden>text</div>",
+        "<b id=t>Open</b><div role=tabpanel hidden aria-labelledby='none t'>text</div>",
+        "<button aria-controls=a aria-label=Open></button><div id=a hidden>text</div>",
+        "<a href=#a><svg><title>Open</title></svg></a><div id=a hidden>text</div>",
         "<div class=accordion><h3>Head</h3><div style='display:none'>text</div></div>",
         "<h3>Head</h3><div class='faq-answer' hidden>text</div>",
         "<h3>Head</h3><div class=body-toggle style='overflow:hidden; display:none'>text</div>",
-        "<div role=tabpanel hidden><button aria-controls=a>In</button><div id=a hidden>text</div></div>",
+        "<b role=tab>T</b><div role=tabpanel hidden><a href=#a>In</a><div id=a hidden>text</div></div>",
     ],
 )
 def test_what_a_reader_can_open_is_read_in_its_place(mark: str) -> None:
@@ -169,8 +198,70 @@ def test_the_page_comes_before_a_banner_that_comes_first(banner: str) -> None:
 
 
 def test_the_partner_list_of_a_tool_may_be_longer_than_the_page() -> None:
-    document = read(f"<div id=CybotCookiebotDialog>{'<p>Partner stores cookies</p>' * 200}</div><p>Short page.</p>")
-    assert document.blocks[0].text == "Short page."
+    partners = "<p>Partner stores cookies</p>" * 200
+    dialog = "<div id=CybotCookiebotDialog><button>Allow all</button>{}</div><p>Short page.</p>"
+    assert read(dialog.format(partners)).blocks[0].text == "Short page."
+
+
+@pytest.mark.parametrize("name", ["trustees", "didomi", "CybotCookiebotDialog", "onetrust-story"])
+def test_no_name_makes_a_banner_of_the_page(name: str) -> None:
+    document = read(f"<div id={name}>{'<p>A sentence on the board. </p>' * 9}</div><p>And an end.</p>")
+    assert {block.kind for block in document.blocks} == {"paragraph"}
+
+
+# fmt: off
+ORDINARY = [
+    "sticky-header", "sticky-nav", "lucky-draw", "quirky-fonts", "cocky-", "trustees", "board-of-trustees", "entrusted",
+    "rosano", "mosano-pizza", "klaros", "evidone", "my-cc-windows", "cmp-container", "cookie-container", "cookie-box",
+    "cookies", "cookie-recipe-info", "fortune-cookie", "recipe-cookie-wrapper", "consent", "determinedly",
+]
+BY_NAME = [
+    "id=onetrust-consent-sdk", "class='optanon-alert-box-wrapper'", "id=CybotCookiebotDialog", "id=didomi-notice",
+    "id=usercentrics-root", "id=sp_message_container_7", "class=fc-consent-root", "id=truste-consent-track",
+    "id=trustarc-banner", "class=qc-cmp2-container", "id=cookie-law-info-bar", "class=cky-consent-container",
+    "class='x cky-modal'", "id=cmplz-cookiebanner-container", "id=BorlabsCookieBox", "id=iubenda-cs-banner",
+    "id=termly-code-snippet-support", "class='osano-cm-window'", "class=klaro", "id=tarteaucitronRoot",
+    "id=axeptio_overlay", "class='cc-window cc-banner'", "id=cmpbox", "id=coiOverlay", "id=moove_gdpr_cookie_info_bar",
+]
+BY_NAME_AND_WORDS = [
+    "class=cookie-banner", "class='site cookieNotice'", "id=cookieConsent", "class=js-cookie-consent", "id=gdpr-banner",
+    "class=cookie-policy-popup", "class=accept-cookies", "class=consent-modal", "aria-label='Cookie consent'",
+]
+BY_BUTTON = [
+    "class=cookie-container", "class=cookie-bar", "id=cookies", "class=consent", "id=gdpr", "class=cmp-container",
+]
+# fmt: on
+PAGE = f"<p>{'The page itself says much more. ' * 20}</p>"
+
+
+def kinds(mark: str) -> set[str]:
+    return {block.kind for block in read(f"{mark}{PAGE}").blocks if "page itself" not in block.text}
+
+
+@pytest.mark.parametrize("name", ORDINARY)
+def test_ordinary_names_are_no_banner(name: str) -> None:
+    recipe = "<p>Bake the cookies and allow to cool; accept no crumbs.</p><button>Print</button><a href=/>Agar</a>"
+    assert "other" not in kinds(f"<div class='{name}'>{recipe}</div>")
+    assert "other" not in kinds(f"<div id='{name}'>{recipe}</div>")
+
+
+@pytest.mark.parametrize("attribute", BY_NAME)
+def test_the_tool_of_a_vendor_is_known_by_its_name(attribute: str) -> None:
+    assert kinds(f"<div {attribute}><p>Wait.</p></div>") == {"other"}
+
+
+@pytest.mark.parametrize("attribute", BY_NAME_AND_WORDS)
+def test_the_name_of_a_banner_counts_where_it_speaks_of_cookies(attribute: str) -> None:
+    assert kinds(f"<div {attribute}><p>We use cookies.</p></div>") == {"other"}
+    assert kinds(f"<div {attribute}><p>We bake bread.</p></div>") == {"paragraph"}
+
+
+@pytest.mark.parametrize("attribute", BY_BUTTON)
+@pytest.mark.parametrize("button", ["<button>OK</button>", "<a href=/>Tout accepter</a>", "<input value='I agree'>"])
+def test_a_name_shared_with_other_things_counts_with_a_button_to_consent(attribute: str, button: str) -> None:
+    assert kinds(f"<div {attribute}><p>This site uses cookies.</p>{button}</div>") == {"other"}
+    assert kinds(f"<div {attribute}><p>This site uses cookies.</p></div>") == {"paragraph"}
+    assert "other" not in kinds(f"<div {attribute}><p>This site has cakes.</p>{button}</div>")
 
 
 @pytest.mark.parametrize(

@@ -142,3 +142,11 @@ def test_hostile_bytes_are_judged_quickly(part: bytes) -> None:
     with contextlib.suppress(DocumentError):
         kind_of(page(part * (3_000_000 // len(part))))
     assert time.process_time() - start < 2  # minutes, if a scan were quadratic
+
+
+@pytest.mark.parametrize("codec", ["utf-16-le", "utf-16-be"])
+@pytest.mark.parametrize("space", ["", " ", "\n\n  "])
+def test_utf16_without_a_mark_is_a_page_behind_white_space(codec: str, space: str) -> None:
+    assert kind_of(page(f"{space}<p>Grüße".encode(codec))) == "html"
+    with pytest.raises(DocumentError, match="binary data"):
+        kind_of(page(f"{space}\0\0<p>".encode(codec)))

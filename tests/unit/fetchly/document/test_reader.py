@@ -168,6 +168,26 @@ HOSTILE = {
     "nested panels": "<p>x" + "<div role=tabpanel hidden>x" * 4000,
     "nested pictures": "<div role=img aria-label=x><b></b>" * 4000 + "y",
     "nested values": "x<div itemscope>" + "<div itemprop=a>x" * 5000,
+    "panels behind text": "<div class=tabs>"
+    + ("<p>" + "<i></i>" * 100 + "</p>") * 90
+    + "<p>x</p>"
+    + "<div hidden>y</div>" * 10_000
+    + "</div>",
+    "wide panels": "<div class=tabs><p>" + "<i></i>" * 50_000 + "</p>" + "<div hidden>y</div>" * 5000 + "</div>x",
+    "names that CSS escapes": "<p>x" + "<o:p>a<p>b</p></o:p>" * 16_000,
+    "items with one reference": "<p>x<p id=big>"
+    + "<i></i>" * 20_000
+    + "</p>"
+    + "<div itemscope itemref=big></div>" * 1000,
+    "things left out": "<p>x<div itemscope itemtype=x/Product itemref=p><b itemprop=name>n</b></div><p id=p>"
+    + "<i itemscope itemprop=sameAs itemref=p></i>" * 4000,
+    "a long list": "<p>x<script type='application/ld+json'>"
+    + '{"@type":"ItemList","itemListElement":['
+    + '{"@type":"Product","name":"a"},' * 20_000
+    + "{}]}</script>",
+    "commas": "<p>x<script type='application/ld+json'>{" + ", /* */" * 100_000 + "</script>",
+    "shadow trees in each other": "x" + "<my-a><template shadowrootmode=open><slot></slot>a" * 2000,
+    "controls": "<button aria-controls=a></button>" * 20_000 + "<div id=a hidden>y</div>" * 20_000 + "x",
     "items": "x" + "<div itemscope itemprop=a itemref=z>" * 4000,
     "typed": "x" + "<div typeof=T property=p>" * 4000,
     "long script": '<p>x<script type="application/ld+json">' + '{"@type":"T","a":[' + "1," * 50_000 + "1]}</script>",
@@ -221,3 +241,19 @@ def test_two_megabytes_are_read_in_bounded_memory() -> None:
 def test_a_long_script_that_looks_like_a_tag_is_read() -> None:
     body = "<script>if(a<b){" + "x = y ; " * 20_000 + "}</script><p>fine</p>"
     assert read_document(page_of(body)).text == "fine"
+
+
+@pytest.mark.parametrize(
+    ("body", "rendered", "hint"),
+    [
+        (b"<div id=app></div>", False, "--render always"),
+        (b"<div id=app></div>", True, "save it from a browser"),
+        (b"<p hidden>secret", False, "--keep-hidden"),
+    ],
+)
+def test_a_page_without_text_says_what_may_bring_it(body: bytes, rendered: bool, hint: str) -> None:
+    page = Page(requested="x", url=None, status=None, headers=(), body=body, rendered=rendered)
+    with pytest.raises(DocumentError) as failed:
+        read_document(page)
+    assert failed.value.code == "DOCUMENT_EMPTY"
+    assert hint in (failed.value.hint or "")

@@ -6,6 +6,7 @@ import json
 
 import pytest
 
+from fetchly.document import leaves, microdata
 from fetchly.document.reader import ReadOptions, read_document
 from fetchly.errors import DocumentError
 from fetchly.goods import Document, Page
@@ -69,6 +70,9 @@ def test_every_way_to_write_the_type_of_the_script(kind: str) -> None:
         '{"@type":"Product","name":"P"};',
         '{"@type":"Product","name":"P",}',
         '[{"@type":"Product","name":"P",},]',
+        '{"@type":"Product","name":"P", /* c */ }',
+        '{"@type":"Product","name":"P", // c\n}',
+        '[{"@type":"Product","name":"P",/* , */ // }\n /**/}, /* c */ ] // d',
         '\ufeff{"@type":"Product","name":"P"}',
         '<!-- {"@type":"Product","name":"P"} -->',
         '<!--//--><![CDATA[//><!--\n{"@type":"Product","name":"P"}\n//--><!]]>',
@@ -195,6 +199,15 @@ def test_a_long_text_that_the_page_shows_is_not_told_twice() -> None:
     assert unseen.blocks[1].text == body.strip()
 
 
+def test_the_page_is_searched_for_its_long_texts_within_a_limit(monkeypatch: pytest.MonkeyPatch) -> None:
+    bodies = [f"Sentence {n} of the page. " * 20 for n in range(3)]
+    page = "".join(f"<p>{body}</p>" for body in bodies) + script(
+        [{"@type": "Article", "headline": f"H{n}", "articleBody": body} for n, body in enumerate(bodies)]
+    )
+    monkeypatch.setattr(leaves, "MAX_SEARCHES", 2)
+    assert [block.text[:10] for block in read(page).blocks[3:]] == ["H0", "H1", "H2", "Sentence 2"]
+
+
 def test_values_over_the_limits_are_counted() -> None:
     many = read("<p>x</p>" + script(product(size=[str(n) for n in range(1000)])))
     assert (len(many.blocks) - 1, many.left_out_data) == (400, 600)
@@ -205,6 +218,44 @@ def test_values_over_the_limits_are_counted() -> None:
     assert len(document.blocks) - 1 + document.left_out_data == 21
     long = read("<p>x</p>" + script(product(name="x" * 6000)))
     assert (len(long.blocks), long.left_out_data) == (1, 1)
+
+
+def test_lists_in_lists_lead_to_the_subject_however_deep() -> None:
+    depth = 400
+    scope = "<div itemscope itemtype=https://schema.org/{} itemprop=item>"
+    inner = scope.format("Product") + "<b itemprop=name>Pot</b>"
+    items = scope.format("ListItem").replace(" itemprop=item", "") + scope.format("ListItem") * depth
+    assert data(f"{items}{inner}") == ["Product name: Pot"]
+    value: object = product(name="Pot")
+    for _ in range(depth):
+        value = {"@type": "ListItem", "item": value}
+    assert data(script({"@type": "ItemList", "itemListElement": [value, {"@type": "ListItem", "name": "x"}]})) == [
+        "Product name: Pot",
+        "ItemList: x",
+    ]
+    body = (
+        "<div id=a itemscope itemtype=x/ListItem itemref=b></div>"
+        "<div id=b itemscope itemprop=item itemtype=x/ListItem itemref=b><i itemprop=name>n</i></div>"
+    )
+    assert data(body) == ["ListItem: n"]
+
+
+def test_elements_that_many_items_share_are_read_within_a_limit(monkeypatch: pytest.MonkeyPatch) -> None:
+    body = "<p id=b><i></i><i></i><i itemprop=n>v</i></p>" + "<div itemscope itemref=b></div>" * 10
+    assert read(f"<p>x</p>{body}").left_out_data == 0
+    monkeypatch.setattr(microdata, "MAX_VISITED", 10)
+    assert read(f"<p>x</p>{body}").left_out_data == 8  # two items of four elements fit, and two elements of a third
+
+
+def test_what_is_left_out_is_counted_once_wherever_it_is_met() -> None:
+    body = (
+        "<div itemscope itemtype=x/Product itemref='m m2'><b itemprop=name>Pot</b></div>"
+        "<p id=m itemprop='image photo' itemscope itemtype=x/ImageObject><i itemprop=caption>c</i></p>"
+        "<p id=m2 itemprop=sameAs content=s></p>"
+    )
+    document = read(f"<p>x</p>{body}")
+    assert [block.line for block in document.blocks if block.kind == "data"] == ["Product name: Pot"]
+    assert document.left_out_data == 2
 
 
 def test_addresses_have_ids_only_where_links_are_asked_for() -> None:

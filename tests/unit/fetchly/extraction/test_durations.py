@@ -32,6 +32,17 @@ from fetchly.extraction.durations import parse_duration, parse_iso_duration
         ("ca. 15 Minuten", "de", 15),
         ("2 weeks", "en", 20160),
         ("20'", "it", 20),
+        ("1 hodina a 20 minut", "cs", 80),
+        ("1 hora y 20 minutos", "es", 80),
+        ("1 hour(s), 20 minute(s)", "en", 80),
+        ("1 hour and ½ minute", "en", 60.5),
+        ("1 and 1/2 hours", "en", 90),
+        ("1-1/2 hours", "en", 90),
+        ("1 1/2 hours", "en", 90),
+        ("1/2 hour", "en", 30),
+        ("Total: 1:20 h", "en", 80),
+        ("Serves 4, 30 min", "en", 30),
+        ("3 h 20", "fr", 200),
     ],
 )
 def test_lengths_of_time(span: str, lang: str, minutes: float) -> None:
@@ -40,10 +51,53 @@ def test_lengths_of_time(span: str, lang: str, minutes: float) -> None:
     assert found.remark == ""
 
 
-def test_a_range_of_time_is_not_a_sum() -> None:
-    assert parse_duration("10-15 min", "en", "minute").value == 10
-    assert parse_duration("1 to 2 hours", "en", "minute").value == 60
-    assert parse_duration("10-15 min", "en", "minute").remark
+LOWER_END = "a range; its lower end was taken"
+FIRST = "several lengths of time; the first was taken"
+SUM = "a sum; its parts were added"
+
+
+@pytest.mark.parametrize(
+    ("span", "lang", "minutes", "remark"),
+    [
+        ("10-15 min", "en", 10, LOWER_END),
+        ("1 to 2 hours", "en", 60, LOWER_END),
+        ("1 to 1½ hours", "en", 60, LOWER_END),
+        ("30 minutes to 1 hour", "en", 30, LOWER_END),
+        ("30 min – 1 h", "en", 30, LOWER_END),
+        ("30 min -1 h", "en", 30, LOWER_END),
+        ("30 Minuten bis 1 Stunde", "de", 30, LOWER_END),
+        ("30 Min.-1 Std.", "de", 30, LOWER_END),
+        ("1 Std. 20 Min. bis 2 Std.", "de", 80, LOWER_END),
+        ("30 minutes à 1 heure", "fr", 30, LOWER_END),
+        ("1h20-1h40", "fr", 80, LOWER_END),
+        ("de 30 minutos a 1 hora", "es", 30, LOWER_END),
+        ("da 30 minuti a 1 ora", "it", 30, LOWER_END),
+        ("30 minuten tot 1 uur", "nl", 30, LOWER_END),
+        ("30分〜1時間", "ja", 30, LOWER_END),
+        ("1:20 - 1:40 h", "en", 80, LOWER_END),
+        ("1 hr 15 - 30 min", "en", 75, LOWER_END),
+        ("1 hour - 30 minutes", "en", 60, FIRST),
+        ("between 30 and 45 minutes", "en", 30, FIRST),
+        ("between 30 minutes and 1 hour", "en", 30, FIRST),
+        ("between 1 hour and 90 minutes", "en", 60, FIRST),
+        ("1 or 2 hours", "en", 60, FIRST),
+        ("Prep 20 min, Cook 1 hr", "en", 20, FIRST),
+        ("Prep 1 hr, Cook 20 min", "en", 60, FIRST),
+        ("20 min, 30 min", "en", 20, FIRST),
+        ("45 min + 15 min", "en", 60, SUM),
+        ("1 hr plus 30 min", "en", 90, SUM),
+        ("20 min + 1 hr", "en", 80, SUM),
+    ],
+)
+def test_of_several_lengths_the_choice_is_told(span: str, lang: str, minutes: float, remark: str) -> None:
+    found = parse_duration(span, lang, "minute")
+    assert (found.value, found.remark) == (minutes, remark)
+    assert parse_iso_duration(span, lang).remark == remark
+
+
+def test_a_range_whose_lower_end_may_have_either_unit_is_no_length() -> None:
+    assert parse_duration("30-1 hour", "en", "minute").value is None
+    assert parse_iso_duration("30-1 hour", "en").value is None
 
 
 def test_other_units() -> None:
@@ -75,6 +129,8 @@ def test_a_month_has_no_fixed_length(span: str, unit: object) -> None:
         ("0 min", "en", "PT0S"),
         ("1½ hours", "en", "PT1H30M"),
         ("90", "en", None),
+        ("-30 min", "en", None),
+        ("30 minutes to 1 hour", "en", "PT30M"),
         ("soon", "en", None),
         ("½ month", "en", None),
     ],

@@ -2,7 +2,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -15,7 +14,7 @@ from fetchly.extraction.generator import ExtractionStats, GenerationTask, Schema
 from fetchly.extraction.prompt import PAGE_BUDGET
 from fetchly.extraction.schema import load_schema
 from fetchly.goods import Link
-from tests.support.documents import make_document
+from tests.support.documents import make_document, with_links
 from tests.support.scripted_generator import ScriptedGenerator
 
 DOCUMENT = make_document("Blue Kettle", "Preis: 1.234,50 €", "4,5 von 5", lang="de")
@@ -103,20 +102,16 @@ def test_draws_that_differ_are_no_agreement() -> None:
 
 
 def test_urls_come_from_the_links_that_the_prompt_shows() -> None:
-    links = (Link("L1", "One", "https://x.test/1", "body > a"), Link("L2", "Two", "https://x.test/2"))
-    document = replace(make_document("Blue Kettle", "One [L1]"), links=links)
+    links = (Link("L1", "One", "https://x.test/1", "body>a"), Link("L2", "Two", "https://x.test/2"))
+    document = with_links(make_document("Blue Kettle", "One"), *links)
     schema = {"type": "object", "properties": {"url": {"type": "string", "format": "uri"}}, "required": ["url"]}
     made = extractor(json.dumps({"url": "L1"}), schema)
     found = made.extract(document)
     assert found.record.value == {"url": "https://x.test/1"}
     evidence = found.record.evidence["/url"]
-    assert (evidence.found, evidence.css_path, evidence.text, evidence.start) == (True, "body > a", "One", 12)
-    shown = made.prompt(document).prompt.links
-    decoded = tasks(made)[0].schema
-    if shown:
-        assert decoded["$defs"]["page_links"] == {"enum": list(shown)}
-    else:
-        assert decoded["$defs"]["page_links"] == {"type": "null"}
+    assert (evidence.found, evidence.css_path, evidence.text, evidence.start) == (True, "body>a", "One", 12)
+    assert made.prompt(document).prompt.links == ("L1",)
+    assert tasks(made)[0].schema["$defs"]["page_links"] == {"enum": ["L1"]}
     made_up = extractor(json.dumps({"url": "https://invented.test/"}), schema, attempts=1)
     with pytest.raises(RecordInvalid, match="absolute URL of this page"):
         made_up.extract(document)

@@ -4,9 +4,10 @@ from typing import Any
 
 import pytest
 
+from fetchly.document.reader import read_document
 from fetchly.extraction.grounding import LONGEST_EXCERPT, Grounder, excerpt
 from fetchly.extraction.text_search import fold
-from fetchly.goods import Block, BlockKind, Document, Evidence, Link
+from fetchly.goods import Block, BlockKind, Document, Evidence, Link, Page
 from tests.support.documents import make_document
 
 
@@ -58,7 +59,7 @@ def test_whole_words_come_first() -> None:
     document = make_document("In 2024 we sold", "4 pieces")
     evidence = Grounder(document).evidence("4")[""]
     assert evidence.text == "4 pieces"
-    assert evidence.css_path == "body > p:nth-of-type(2)"
+    assert evidence.css_path == "body>p:nth-of-type(2)"
 
 
 def test_entries_of_a_list_get_their_own_places_in_reading_order() -> None:
@@ -97,73 +98,86 @@ CARDS = [("Hazel", "12 €", "In stock"), ("Birch", "12 €", "Sold out"), ("Oak
 @pytest.mark.parametrize("nested", [True, False])
 def test_cards_do_not_mix(order: tuple[int, int, int], nested: bool) -> None:
     """Every price stands in every card, before or after its name, with and without an element for each card."""
-    blocks: list[tuple[str, str]] = [("From 12 €", "body > nav > a")]
+    blocks: list[tuple[str, str]] = [("From 12 €", "body>nav>a")]
     for number, card in enumerate(CARDS, 1):
         for field in order:
             tag = ("h3", "b", "i")[field]
-            where = f"li:nth-of-type({number}) > {tag}" if nested else f"{tag}:nth-of-type({number})"
-            blocks.append((card[field], f"body > ul > {where}"))
-    document = page(*blocks, ("12 € shipping: In stock", "body > footer"))
+            where = f"li:nth-of-type({number})>{tag}" if nested else f"{tag}:nth-of-type({number})"
+            blocks.append((card[field], f"body>ul>{where}"))
+    document = page(*blocks, ("12 € shipping: In stock", "body>footer"))
     record = [{"name": name, "price": 12, "state": state} for name, _, state in CARDS]
     found = paths(document, record, spans={f"/{i}/price": "12 €" for i in range(3)})
     for number in range(1, 4):
-        card = f"body > ul > li:nth-of-type({number}) > TAG" if nested else f"body > ul > TAG:nth-of-type({number})"
+        card = f"body>ul>li:nth-of-type({number})>TAG" if nested else f"body>ul>TAG:nth-of-type({number})"
         assert found[f"/{number - 1}/price"] == card.replace("TAG", "b")
         assert found[f"/{number - 1}/state"] == card.replace("TAG", "i")
 
 
 def test_a_reader_s_place_comes_before_a_machine_s() -> None:
     document = page(
-        ("Blue Kettle | Shop", "head > title", "title"),
-        ("Home > Blue Kettle", "body > nav", "other"),
-        ("Blue Kettle", "body > main > h1", "heading"),
-        ("19 €", "body > main > p"),
-        ("name: Blue Kettle", "head > script", "data"),
-        ("price: 19 €", "head > script", "data"),
-        ("sku: 77", "head > script", "data"),
+        ("Blue Kettle | Shop", "head>title", "title"),
+        ("Home > Blue Kettle", "body>nav", "other"),
+        ("Blue Kettle", "body>main>h1", "heading"),
+        ("19 €", "body>main>p"),
+        ("name: Blue Kettle", "head>script", "data"),
+        ("price: 19 €", "head>script", "data"),
+        ("sku: 77", "head>script", "data"),
     )
     found = paths(document, {"sku": "77", "name": "Blue Kettle", "price": "19 €"})
-    assert found == {"/sku": "head > script", "/name": "body > main > h1", "/price": "body > main > p"}
+    assert found == {"/sku": "head>script", "/name": "body>main>h1", "/price": "body>main>p"}
 
 
 def test_a_label_decides_between_equals() -> None:
-    document = page(("Regular price: 10", "body > p:nth-of-type(1)"), ("Weight: 10", "body > p:nth-of-type(2)"))
-    assert paths(document, {"weight": 10, "x": None}, spans={"/weight": "10"}) == {"/weight": "body > p:nth-of-type(2)"}
-    document = page(("Weight", "body > dt"), ("10", "body > dd:nth-of-type(1)"), ("10", "body > dd:nth-of-type(2)"))
-    assert paths(document, {"weight": 10}, spans={"/weight": "10"}) == {"/weight": "body > dd:nth-of-type(1)"}
-    document = page(("10", "body > dd:nth-of-type(1)"), ("Net weight", "body > dt"), ("10", "body > dd:nth-of-type(2)"))
-    assert paths(document, {"netWeight": 10}, spans={"/netWeight": "10"}) == {"/netWeight": "body > dd:nth-of-type(2)"}
+    document = page(("Regular price: 10", "body>p:nth-of-type(1)"), ("Weight: 10", "body>p:nth-of-type(2)"))
+    assert paths(document, {"weight": 10, "x": None}, spans={"/weight": "10"}) == {"/weight": "body>p:nth-of-type(2)"}
+    document = page(("Weight", "body>dt"), ("10", "body>dd:nth-of-type(1)"), ("10", "body>dd:nth-of-type(2)"))
+    assert paths(document, {"weight": 10}, spans={"/weight": "10"}) == {"/weight": "body>dd:nth-of-type(1)"}
+    document = page(("10", "body>dd:nth-of-type(1)"), ("Net weight", "body>dt"), ("10", "body>dd:nth-of-type(2)"))
+    assert paths(document, {"netWeight": 10}, spans={"/netWeight": "10"}) == {"/netWeight": "body>dd:nth-of-type(2)"}
 
 
 def test_a_nested_object_stays_near_its_own() -> None:
     document = page(
-        ("Berlin", "body > header > p"),
-        ("Ada Lovelace", "body > main > div:nth-of-type(1) > h2"),
-        ("Berlin", "body > main > div:nth-of-type(1) > p"),
-        ("Alan Turing", "body > main > div:nth-of-type(2) > h2"),
-        ("Berlin", "body > main > div:nth-of-type(2) > p"),
+        ("Berlin", "body>header>p"),
+        ("Ada Lovelace", "body>main>div:nth-of-type(1)>h2"),
+        ("Berlin", "body>main>div:nth-of-type(1)>p"),
+        ("Alan Turing", "body>main>div:nth-of-type(2)>h2"),
+        ("Berlin", "body>main>div:nth-of-type(2)>p"),
     )
     record = {"people": [{"name": n, "address": {"city": "Berlin"}} for n in ("Ada Lovelace", "Alan Turing")]}
     found = paths(document, record)
-    assert found["/people/0/address/city"] == "body > main > div:nth-of-type(1) > p"
-    assert found["/people/1/address/city"] == "body > main > div:nth-of-type(2) > p"
+    assert found["/people/0/address/city"] == "body>main>div:nth-of-type(1)>p"
+    assert found["/people/1/address/city"] == "body>main>div:nth-of-type(2)>p"
+
+
+def test_the_nearest_in_the_tree_comes_before_the_nearest_in_the_text() -> None:
+    """Paths as the reader writes them: a card's own price is four blocks away, the next card's one."""
+
+    def card(*lines: str) -> str:
+        return "<div>" * 5 + "".join(f"<p>{line}" for line in lines) + "</div>" * 5
+
+    html = card("Price 10", "aa", "bb", "cc", "dd", "Alpha") + card("Price 10", "ee", "ff", "Beta")
+    document = read_document(Page("-", None, None, (), f"<html lang=en><body>{html}".encode()))
+    for number, name in ((1, "Alpha"), (2, "Beta")):
+        found = paths(document, {"name": name, "cost": "10"})
+        assert found["/cost"] == f"body>div:nth-of-type({number})>div>div>div>div>p:nth-of-type(1)"
 
 
 def test_a_url_is_where_its_link_is() -> None:
     links = (
-        Link("L1", "Read more", "https://shop.test/1", "body > article:nth-of-type(1) > a"),
-        Link("L2", "Read more", "https://shop.test/2", "body > article:nth-of-type(2) > a"),
-        Link("I1", "", "https://shop.test/1.png", "body > img"),
+        Link("L1", "Read more", "https://shop.test/1", "body>article:nth-of-type(1)>a"),
+        Link("L2", "Read more", "https://shop.test/2", "body>article:nth-of-type(2)>a"),
+        Link("I1", "", "https://shop.test/1.png", "body>img"),
     )
     document = page(
-        ("One Read more", "body > article:nth-of-type(1)"),
-        ("Two Read more", "body > article:nth-of-type(2)"),
+        ("One Read more", "body>article:nth-of-type(1)"),
+        ("Two Read more", "body>article:nth-of-type(2)"),
         links=links,
     )
     record = {"url": "https://shop.test/2", "image": "https://shop.test/1.png"}
     found = Grounder(document).evidence(record, links={"/url": "L2", "/image": "I1"})
-    assert found["/url"] == Evidence(True, "body > article:nth-of-type(2) > a", "Read more", 18, 27)
-    assert found["/image"] == Evidence(True, "body > img", "", None, None)
+    assert found["/url"] == Evidence(True, "body>article:nth-of-type(2)>a", "Read more", 18, 27)
+    assert found["/image"] == Evidence(True, "body>img", "", None, None)
 
 
 def test_evidence_is_short_and_its_offsets_exact() -> None:
@@ -215,7 +229,7 @@ def test_many_places_of_many_values_are_no_search_of_all_pairs() -> None:
         found = Grounder(document).evidence(record)
     finally:
         placement._Placement._distance = original  # type: ignore[method-assign]
-    assert all(found[f"/{i}/price"].css_path == f"body > p:nth-of-type({i + 1})" for i in range(200))
+    assert all(found[f"/{i}/price"].css_path == f"body>p:nth-of-type({i + 1})" for i in range(200))
     assert compared < 200 * 4 * 100
 
 

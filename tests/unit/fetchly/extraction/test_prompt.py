@@ -4,7 +4,7 @@ from dataclasses import replace
 
 from fetchly.extraction.format import FORMAT_VERSION
 from fetchly.extraction.prompt import build_prompt, render_task
-from fetchly.goods import Link
+from fetchly.goods import Document, Link
 from tests.support.documents import make_document
 
 SCHEMA = {
@@ -74,11 +74,22 @@ def test_the_version_stands_in_the_prompt() -> None:
     assert build_prompt(SCHEMA, make_document("One"), 100, count).prompt.system.startswith(f"Format {FORMAT_VERSION}.")
 
 
-def test_links_are_those_of_the_page_that_are_shown() -> None:
-    document = make_document("One [L2] two [I1]", "again [L2], not of the page [L9]", "far away [L1] " + "word " * 60)
+def linked(*lines: tuple[str, str]) -> Document:
+    """A document whose blocks have such texts and such lines, and three links."""
+    document = make_document(*(text for text, _ in lines))
+    blocks = tuple(replace(block, line=line) for block, (_, line) in zip(document.blocks, lines, strict=True))
     links = tuple(Link(name, "", f"https://shop.example/{name}") for name in ("L1", "L2", "I1"))
-    document = replace(document, links=links)
+    return replace(document, blocks=blocks, links=links)
+
+
+def test_links_are_those_of_the_page_that_are_shown() -> None:
+    document = linked(("One two", "One [L2] two [I1]"), ("again", "again [L2]"), ("far", "far [L1] " + "word " * 60))
     assert build_prompt(SCHEMA, document, 500, count).prompt.links == ("L2", "I1", "L1")
     shown = build_prompt({"type": "object", "properties": {"again": {"type": "string"}}}, document, 20, count).prompt
-    assert "[L1]" not in shown.page
-    assert "L1" not in shown.links
+    assert "[L2]" in shown.page
+    assert ("L1" in shown.links) == ("[L1]" in shown.page)
+
+
+def test_what_the_page_writes_is_no_link_mark() -> None:
+    document = linked(("see [L1] there", "see [L1] there"), ("buy [L2] here", "buy [L2] here [L2]"), ("[L9]", "[L9]"))
+    assert build_prompt(SCHEMA, document, 500, count).prompt.links == ("L2",)

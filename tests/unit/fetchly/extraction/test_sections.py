@@ -69,6 +69,18 @@ def test_marks_of_the_line_survive_a_cut() -> None:
     assert choice.shown[0].line == f"- {choice.shown[0].text}"
 
 
+def test_of_a_cut_row_only_the_cells_that_are_shown_can_be_copied() -> None:
+    cells = [f"cell{number} more{number}" for number in range(60)]
+    line = " | ".join(f"A long header {number}: {cell}" for number, cell in enumerate(cells))
+    block = Block("table_row", " ".join(cells), line, "tr", 0, 0)
+    (shown,) = choose_sections(SCHEMA, [block], 60, count).shown
+    assert shown.text.split()
+    assert all(word in shown.line.split() for word in shown.text.split())
+    assert (
+        shown.text.split()[-1] in shown.line.split(" | ")[-1] or shown.text.split()[-1] in shown.line.split(" | ")[-2]
+    )
+
+
 def test_one_word_longer_than_the_budget() -> None:
     def by_character(texts: list[str]) -> list[int]:
         return [len(text) for text in texts]

@@ -1,12 +1,14 @@
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
-from fetchly.extraction.page_context import PageContext
+from fetchly.extraction.page_context import PageContext, page_context
 from fetchly.extraction.values import Converted, convert, convert_span, time_unit
 from fetchly.goods import Link
+from tests.support.documents import make_document
 
 
 def one(schema: Any, value: Any, *, lang: str | None = "en", required: bool = True) -> Converted:
@@ -152,6 +154,66 @@ def test_ids_become_urls(schema: Any, value: str) -> None:
     assert found.value == {"a": value}
     assert found.links == ({"/a": "L1"} if value != "L1" else {})
     assert found.spans == {}
+
+
+URI = {"type": "string", "format": "uri"}
+COPIED = {"type": "string", "x-verbatim": True}
+WRAPPED = [
+    ({"properties": {"a": None}}, {"a": None}, "/a"),
+    ({"additionalProperties": None}, {"x": None}, "/x"),
+    ({"prefixItems": [None]}, [None], "/0"),
+    ({"items": None}, [None], "/0"),
+]
+
+
+def put(frame: Any, content: Any) -> Any:
+    """A frame with its one None replaced."""
+    if isinstance(frame, dict):
+        return {key: put(part, content) for key, part in frame.items()}
+    return [put(part, content) for part in frame] if isinstance(frame, list) else content
+
+
+@pytest.mark.parametrize(("schema", "value", "pointer"), WRAPPED)
+@pytest.mark.parametrize(
+    "branches",
+    [
+        [{"type": "number"}, URI],
+        [{"type": "integer"}, URI, {"type": "null"}],
+        [COPIED, URI],
+        [{"type": "string"}, URI],
+        [{"type": "integer"}, {"anyOf": [URI, {"type": "null"}]}],
+    ],
+)
+def test_an_offered_id_is_a_link_whatever_else_it_could_be(
+    branches: Any, schema: Any, value: Any, pointer: str
+) -> None:
+    found = convert(put(schema, {"anyOf": branches}), put(value, "L1"), WITH_LINKS)
+    assert found.value == put(value, "https://x.test/1")
+    assert (found.links, found.spans, found.verbatim) == ({pointer: "L1"}, {}, frozenset())
+    other = put(schema, {"anyOf": [{"type": "object", "properties": {"b": branch}} for branch in branches]})
+    assert convert(other, put(value, {"b": "L1"}), WITH_LINKS).value == put(value, {"b": "https://x.test/1"})
+
+
+@pytest.mark.parametrize(("schema", "value", "pointer"), WRAPPED)
+def test_what_only_looks_like_an_id_stays_a_span(schema: Any, value: Any, pointer: str) -> None:
+    for text in ("L9", "https://x.test/1"):
+        found = convert(put(schema, {"anyOf": [COPIED, URI]}), put(value, text), WITH_LINKS)
+        assert found.value == put(value, text)
+        assert (found.links, found.verbatim) == ({}, {pointer})
+
+
+def test_an_offered_id_without_a_url_of_the_format_is_no_number() -> None:
+    found = convert({"properties": {"a": {"anyOf": [{"type": "number"}, URI]}}}, {"a": "L3"}, WITH_LINKS)
+    assert found.value == {}
+    assert found.warnings == ("/a: “L3” was read as no absolute URL of this page; null was taken",)
+
+
+def test_an_id_that_was_not_shown_is_no_id() -> None:
+    document = replace(make_document("Model L2"), links=tuple(LINKS.values()))
+    context = page_context(document, ("L1",))
+    user = {"items": {"anyOf": [COPIED, URI]}}
+    assert convert(user, ["L2", "L1"], context).value == ["L2", "https://x.test/1"]
+    assert convert(user, ["L2"], page_context(document)).value == ["mailto:a@x.test"]
 
 
 def test_a_url_is_never_made_up() -> None:

@@ -4,13 +4,13 @@ from pathlib import Path
 import pytest
 
 from fetchly.document.reader import read_document
-from fetchly.errors import ConfigurationError, ExtractionError, Interrupted, SchemaError
+from fetchly.errors import ExtractionError, Interrupted, SchemaError
 from fetchly.extraction.extractor import ExtractionOptions
 from fetchly.extraction.generator import GenerationTask, SchemaMode, SchemaNotice
 from fetchly.lab import evaluation as room
 from fetchly.lab.assessment import Assessment, assess, is_valid
 from fetchly.lab.dataset import Dataset
-from fetchly.lab.evaluation import Evaluation, check_names
+from fetchly.lab.evaluation import Evaluation
 from fetchly.lab.predictions import Prediction
 from fetchly.lab.reading import SetReader
 from tests.support.scripted_generator import ScriptedGenerator
@@ -100,12 +100,6 @@ def test_a_schema_that_is_refused_is_said_before_the_first_page(tmp_path: Path) 
     with pytest.raises(SchemaError):
         predicted(tmp_path, generator)
     assert generator.tasks == []
-
-
-def test_two_sets_of_one_name_are_refused(tmp_path: Path) -> None:
-    sets = [Dataset.open(build(tmp_path / place / "notices")) for place in ("a", "b")]
-    with pytest.raises(ConfigurationError, match="notices"):
-        check_names(sets)
 
 
 def assessed(tmp_path: Path, page: str, record: object) -> Assessment:

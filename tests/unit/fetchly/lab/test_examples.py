@@ -163,12 +163,22 @@ def test_a_file_appears_whole_and_is_the_same_every_time(tmp_path: Path) -> None
     assert (tmp_path / "c.jsonl").read_text().splitlines() == lines[:1]
 
 
-def test_an_error_leaves_no_file_and_keeps_the_old_one(tmp_path: Path) -> None:
-    (tmp_path / "x.jsonl").write_text("old")
+def test_an_error_leaves_no_file(tmp_path: Path) -> None:
     with pytest.raises(ZeroDivisionError), ExampleFile(tmp_path / "x.jsonl"):
         raise ZeroDivisionError
-    assert (tmp_path / "x.jsonl").read_text() == "old"
-    assert [path.name for path in tmp_path.iterdir()] == ["x.jsonl"]
+    assert list(tmp_path.iterdir()) == []
     for place in (tmp_path / "none" / "x.jsonl", tmp_path):
         with pytest.raises(ConfigurationError):
             ExampleFile(place)
+
+
+def test_a_file_that_holds_something_is_not_overwritten(tmp_path: Path) -> None:
+    file = tmp_path / "x.jsonl"
+    file.write_text("old")
+    with pytest.raises(ConfigurationError, match="exists already") as raised:
+        ExampleFile(file)
+    assert raised.value.code == "OUTPUT_EXISTS"
+    assert file.read_text() == "old"
+    file.write_text("")
+    with ExampleFile(file):
+        pass

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from fetchly.cli.examples import examples
-from fetchly.errors import DocumentError
+from fetchly.errors import ConfigurationError, DocumentError
 from tests.unit.fetchly.lab.test_examples import Letters, dataset, gold
 
 
@@ -62,3 +62,15 @@ def test_a_run_without_examples_is_an_error_and_leaves_no_file(tmp_path: Path, r
         run(tmp_path / "things", output=tmp_path / "x.jsonl")
     assert caught.value.code == "NO_EXAMPLES"
     assert not (tmp_path / "x.jsonl").exists()
+
+
+def test_no_set_is_taken_twice_and_no_file_overwritten(tmp_path: Path, run: Callable[..., int]) -> None:
+    things = dataset(tmp_path / "things", gold(1))
+    with pytest.raises(ConfigurationError, match="is named twice"):
+        run(things.folder, things.folder, output=tmp_path / "x.jsonl")
+    assert not (tmp_path / "x.jsonl").exists()
+    run(things.folder, output=tmp_path / "x.jsonl")
+    before = (tmp_path / "x.jsonl").read_bytes()
+    with pytest.raises(ConfigurationError, match="exists already"):
+        run(things.folder, output=tmp_path / "x.jsonl", seed=1)
+    assert (tmp_path / "x.jsonl").read_bytes() == before

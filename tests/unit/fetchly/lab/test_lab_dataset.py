@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from fetchly.errors import ConfigurationError, DocumentError
-from fetchly.lab.dataset import Dataset
+from fetchly.lab.dataset import Dataset, check_names, check_scored
 from tests.support.tiny_dataset import FERRY, RECORDS, SCHEMA, build, gold
 
 GOOD = gold("ferry", {"title": "The ferry runs again"})
@@ -129,3 +129,34 @@ def test_a_page_that_cannot_be_unpacked_is_an_error_of_that_page(tmp_path: Path,
     with pytest.raises(DocumentError) as raised:
         dataset.page(dataset.records()[0])
     assert raised.value.code == "PAGE_UNREADABLE"
+
+
+def test_records_without_a_scored_field_are_counted_and_a_set_of_them_is_refused(tmp_path: Path) -> None:
+    outside = gold("market", {"nofield": "x"})
+    items = gold("bridge", {"items": [{"nofield": "x"}]}) | {"usable": ["items.nofield"]}
+    missing = gold("empty", {}, missing=["price"])
+    some = Dataset.open(build(tmp_path / "some", [GOOD, outside, items, missing]))
+    assert some.unscored == 2
+    assert check_scored([some]) == ["some: 2 of 4 records of the split have no field to score"]
+    assert check_scored([Dataset.open(build(tmp_path / "good", [GOOD]))]) == []
+    none = Dataset.open(build(tmp_path / "none", [outside, items]))
+    with pytest.raises(ConfigurationError) as raised:
+        check_scored([some, none])
+    assert (raised.value.code, raised.value.exit_code) == ("NOTHING_TO_SCORE", 2)
+    assert raised.value.where == str(none.folder / "dev.jsonl")
+
+
+def test_fields_of_a_list_of_records_are_scored(tmp_path: Path) -> None:
+    folder = build(tmp_path / "set", [gold("ferry", {"items": [{"name": "x"}]}) | {"usable": ["items.name"]}])
+    items = {"type": "array", "items": {"properties": {"name": {"type": "string"}}}}
+    (folder / "schemas" / "notice.json").write_text(json.dumps({"type": "object", "properties": {"items": items}}))
+    assert Dataset.open(folder).unscored == 0
+
+
+def test_a_set_is_named_once(tmp_path: Path) -> None:
+    one, other = (Dataset.open(build(tmp_path / place / "notices")) for place in ("a", "b"))
+    check_names([one])
+    with pytest.raises(ConfigurationError, match="two sets are called 'notices'"):
+        check_names([one, other])
+    with pytest.raises(ConfigurationError, match="the set 'notices' is named twice"):
+        check_names([one, Dataset.open(tmp_path / "a" / "notices" / ".." / "notices")])

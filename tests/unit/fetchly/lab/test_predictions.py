@@ -86,6 +86,49 @@ def test_a_file_of_something_else_is_refused_with_the_line(tmp_path: Path, line:
     assert file.read_bytes() == before
 
 
+@pytest.mark.parametrize(
+    "tail",
+    [
+        "my notes of Monday",
+        "{",
+        '{"name": "a"',
+        '{"id": "a", "name": "b',
+        '{"id": "a", "record": {}}',
+        "[1, 2",
+        "7",
+        '{"id": "a\\',
+    ],
+)
+def test_only_a_torn_prediction_is_cut_off(tmp_path: Path, tail: str) -> None:
+    """A last line without its end that is not ours is left alone, alone in its file or after predictions."""
+    ours = tail == "{" or tail.endswith("\\")
+    for before in ((), (FIRST,)):
+        file = tmp_path / f"{len(before)}.jsonl"
+        write(file, *before)
+        content = file.read_bytes() + tail.encode()
+        file.write_bytes(content)
+        if ours:  # what a run that was killed may leave
+            write(file, SECOND, resume=True)
+            assert len(file.read_bytes().splitlines()) == len(before) + 1
+            continue
+        with pytest.raises(ConfigurationError) as raised:
+            write(file, SECOND, resume=True)
+        assert (raised.value.code, raised.value.where) == ("PREDICTIONS_INVALID", f"{file}:{len(before) + 1}")
+        assert file.read_bytes() == content
+
+
+def test_wherever_a_line_is_torn_the_run_goes_on(tmp_path: Path) -> None:
+    file = tmp_path / "out.jsonl"
+    odd = Prediction("notices", 'a"\\ü', {"title": 'x"'}, None, 0.0)
+    write(file, odd)
+    line = file.read_bytes()
+    for length in range(len(line)):
+        file.write_bytes(line[:length])
+        with PredictionFile(file, RUN, resume=True) as out:
+            assert out.done == {}
+        assert file.read_bytes() == b""
+
+
 def test_half_a_surrogate_pair_survives_the_file(tmp_path: Path) -> None:
     file = tmp_path / "out.jsonl"
     odd = Prediction("notices", "odd", {"title": "\ud83d"}, None, 0.0)

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 import typer
 
-from fetchly.cli import doctor, evaluate, extract, lab, models, schemas
+from fetchly.cli import bench, doctor, evaluate, extract, lab, models, schemas
 from fetchly.errors import FetchlyError, Interrupted
 
 app = typer.Typer(
@@ -25,6 +25,7 @@ app.add_typer(models.app, name="models", help="The models on this machine.")
 app.add_typer(schemas.app, name="schemas", help="The shipped schemas, and a check of your own.")
 app.command("eval", help="Predict the pages of a dataset and score the predictions.")(evaluate.evaluate)
 app.add_typer(lab.app, name="lab", help="Measurements on datasets, without a model.")
+app.add_typer(bench.app, name="bench", help="Side-by-side measurements of the engine.")
 app.command("doctor", help="Say what this machine can do and what is missing.")(doctor.doctor)
 
 

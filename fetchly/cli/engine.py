@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 import importlib.metadata
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from fetchly.errors import ConfigurationError, ExtractionError, ModelUnavailable
 from fetchly_llm.errors import EngineError, ModelMissing, WeightsMismatch
 from fetchly_llm.grammar.findings import Finding
 from fetchly_llm.store.entry import ModelEntry, ModelFolder, Progress
 from fetchly_llm.store.model_store import ModelStore
+
+if TYPE_CHECKING:
+    from fetchly_llm.bench.decode import DecodeReport
+    from fetchly_llm.bench.measurement import DecodeOptions
+    from fetchly_llm.bench.workload import WorkItem as WorkItem  # for those who may not name the engine
 
 
 @contextmanager
@@ -53,6 +58,88 @@ def lint(schema: Mapping[str, Any], mode: Literal["strict", "check"]) -> tuple[F
     return lint_schema(schema, mode)
 
 
+class DecodeBench:
+    """The engine's decode bench for one model of the store, whose files are fetched here where they are not."""
+
+    def __init__(
+        self,
+        reference: str,
+        *,
+        device: Literal["auto", "cpu", "cuda"],
+        threads: int | None,
+        width: int | None,
+        streams_file: Path | None,
+        replay: bool,
+        offline: bool,
+        progress: Progress,
+    ) -> None:
+        from fetchly_llm.bench.decode import DecodeBench as EngineBench
+        from fetchly_llm.config import EngineConfig
+
+        config = EngineConfig(device=device, threads=threads, streams_file=streams_file)
+        if width is not None:
+            config = replace(config, width=width)
+        with _worded():
+            folder = ModelStore().resolve(reference, progress=progress, offline=offline)
+        self._bench = EngineBench(folder, config, replay=replay)
+
+    def example(self, line: Mapping[str, Any]) -> WorkItem:
+        """A line of examples.jsonl as an item to decode."""
+        from fetchly_llm.bench.workload import example_item
+
+        with _worded():
+            return example_item(line)
+
+    def examples(self, file: Path) -> list[list[WorkItem]]:
+        """Those of a file, by set."""
+        from fetchly_llm.bench.workload import read_examples
+
+        sets: dict[str, list[WorkItem]] = {}
+        with _worded():
+            for item in read_examples(file):
+                sets.setdefault(item.set, []).append(item)
+        return list(sets.values())
+
+    def prompts(self, file: Path) -> list[WorkItem]:
+        """The prompts of a file as free text."""
+        from fetchly_llm.bench.workload import read_prompts
+
+        with _worded():
+            return list(read_prompts(file, self._bench.tokenizer))
+
+    def measure(
+        self, items: Sequence[WorkItem], options: DecodeOptions, on_item: Callable[[WorkItem], None]
+    ) -> DecodeReport:
+        """Decode every item by every arm."""
+        with _worded():
+            return self._bench.measure(items, options, on_item)
+
+
+def decode_options(arms: Sequence[str], **others: Any) -> DecodeOptions:
+    """How the arms decode, checked: all that the engine can refuse without a model."""
+    from fetchly_llm.bench.arms import choose_arms
+    from fetchly_llm.bench.measurement import DecodeOptions
+
+    with _worded():
+        choose_arms(arms, 0, has_plain_1=False)
+    return DecodeOptions(tuple(arms), **others)
+
+
+def require_plots() -> None:
+    """Errors: ConfigurationError where matplotlib is missing."""
+    from fetchly_llm.bench.plot import require_matplotlib
+
+    with _worded():
+        require_matplotlib()
+
+
+def plot_decode(report: DecodeReport, file: Path) -> None:
+    """Draw a report into a PNG. Raises OSError."""
+    from fetchly_llm.bench.plot import plot_decode as draw
+
+    draw(report.rows, file)
+
+
 @dataclass(frozen=True, slots=True)
 class Part:
     """One thing that a working fetchly needs or can use. `version` is None where it is missing."""
@@ -69,6 +156,7 @@ PARTS = (
     ("selectolax", "reading pages", True),
     ("transformers", "models outside the Llama family: pip install 'fetchly[transformers]'", False),
     ("outlines", "outlines types as schemas: pip install 'fetchly[outlines]'", False),
+    ("matplotlib", "pictures of measurements: pip install 'fetchly[bench]'", False),
     ("flash-attn", "faster attention on a GPU: pip install 'fetchly[cuda]'", False),
 )
 

@@ -49,7 +49,10 @@ def extract(
     model: str | None = typer.Option(None, help="A name, a folder, hf:ORG/NAME or pypi:NAME==VERSION/FILE."),
     device: Literal["auto", "cpu", "cuda"] | None = typer.Option(None, help="Where the model runs."),
     threads: int | None = typer.Option(None, min=1, help="CPU threads."),
-    draft: str | None = typer.Option(None, help="Draft sources (forced), or none. The record is the same."),
+    draft: str | None = typer.Option(None, help="forced, lookup, streams; or none. The record is the same."),
+    verify: Literal["match", "rejection"] | None = typer.Option(
+        None, help="How drafts are verified; rejection keeps the distribution, match every byte."
+    ),
     temperature: float | None = typer.Option(None, min=0.0, max=10.0, help="0 is greedy."),
     seed: int | None = typer.Option(None, min=0, help="Of the sampling noise."),
     attempts: int | None = typer.Option(None, min=1, help="Draws before a record is given up."),
@@ -75,8 +78,8 @@ def extract(
     from fetchly.settings import load_settings
 
     flags = {
-        "model": model, "device": device, "threads": threads, "draft": draft, "temperature": temperature,
-        "seed": seed, "attempts": attempts, "max_tokens": max_tokens, "budget": budget,
+        "model": model, "device": device, "threads": threads, "draft": draft, "verify": verify,
+        "temperature": temperature, "seed": seed, "attempts": attempts, "max_tokens": max_tokens, "budget": budget,
         "schema_mode": schema_mode, "timeout": timeout, "allow_private": allow_private,
         "render": render, "keep_hidden": keep_hidden,
     }  # fmt: skip
@@ -109,6 +112,7 @@ def _client(settings: Settings, offline: bool, progress: Any) -> Iterator[Client
         device=settings.device,
         threads=settings.threads,
         draft=draft_sources(settings.draft),
+        verify=settings.verify,
         timeout=settings.timeout,
         allow_private=settings.allow_private,
         render=settings.render,

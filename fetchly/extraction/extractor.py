@@ -11,7 +11,7 @@ from typing import Any, Literal
 from fetchly.errors import ConfigurationError, DocumentError, Interrupted, RecordInvalid
 from fetchly.extraction.decoding import bind_links, decoding_schema
 from fetchly.extraction.format import FORMAT_VERSION
-from fetchly.extraction.generator import ExtractionStats, GenerationTask, Generator, SchemaMode, SchemaNotice
+from fetchly.extraction.generator import ExtractionStats, GenerationTask, Generator, SchemaMode, SchemaNotice, Verify
 from fetchly.extraction.grounding import Grounder
 from fetchly.extraction.page_context import page_context
 from fetchly.extraction.prompt import PAGE_BUDGET, SYSTEM, PagePrompt, build_prompt, render_task
@@ -44,11 +44,16 @@ class ExtractionOptions:
     budget: int = PAGE_BUDGET
     attempts: int = 3
     verbatim: Literal["schema", "auto"] = "schema"
-    draft: tuple[str, ...] = ("forced",)
+    draft: tuple[str, ...] = ("forced", "lookup")
+    verify: Verify = "match"
     should_stop: Callable[[], bool] | None = None
 
     def __post_init__(self) -> None:
-        for name, allowed in (("schema_mode", ("strict", "check")), ("verbatim", ("schema", "auto"))):
+        for name, allowed in (
+            ("schema_mode", ("strict", "check")),
+            ("verbatim", ("schema", "auto")),
+            ("verify", ("match", "rejection")),
+        ):
             if getattr(self, name) not in allowed:
                 raise ConfigurationError(f"{name} is {getattr(self, name)!r}, not {' or '.join(allowed)}", where=name)
         for name in ("max_tokens", "budget", "attempts", "seed", "temperature"):
@@ -186,6 +191,7 @@ class Extractor:
             attempt=attempt,
             max_tokens=options.max_tokens,
             draft=options.draft,
+            verify=options.verify,
             should_stop=options.should_stop,
         )
 

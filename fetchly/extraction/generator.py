@@ -11,6 +11,9 @@ from fetchly.goods import Prompt
 SchemaMode = Literal["strict", "check"]
 """strict refuses a schema with keywords that cannot be enforced while writing; check re-checks and draws again."""
 
+Verify = Literal["match", "rejection"]
+"""match takes a draft where it is the token that plain decoding would draw; rejection where the odds allow it."""
+
 
 @dataclass(frozen=True, slots=True)
 class SchemaNotice:
@@ -30,9 +33,10 @@ class ExtractionStats:
     """Counts and milliseconds of one extraction, all attempts together.
 
     `decode_steps` are forward passes over the model after the prompt's; `tokens_by_source` counts output tokens by
-    the drafter that proposed them. `fetch_ms` includes rendering; `fetch_ms` and `read_ms` are the page's, not the
-    generator's. `left_out_blocks` and `left_out_characters` are what the page had beyond the budget, `left_out_data`
-    the values of its structured data that stand in no block, `hidden_characters` what it hides from its reader.
+    the drafter that proposed them. `ttft_ms` runs to the first token of the first attempt. `fetch_ms` includes
+    rendering; `fetch_ms` and `read_ms` are the page's, not the generator's. `left_out_blocks` and
+    `left_out_characters` are what the page had beyond the budget, `left_out_data` the values of its structured data
+    that stand in no block, `hidden_characters` what it hides from its reader.
     """
 
     prompt_tokens: int = 0
@@ -45,8 +49,12 @@ class ExtractionStats:
     compile_ms: float = 0.0
     prefill_ms: float = 0.0
     decode_ms: float = 0.0
-    mask_ms: float = 0.0
     draft_ms: float = 0.0
+    forward_ms: float = 0.0
+    mask_ms: float = 0.0
+    verify_ms: float = 0.0
+    commit_ms: float = 0.0
+    ttft_ms: float = 0.0
     peak_memory_mb: float = 0.0
     left_out_blocks: int = 0
     left_out_characters: int = 0
@@ -85,8 +93,12 @@ class ExtractionStats:
             compile_ms=self.compile_ms + other.compile_ms,
             prefill_ms=self.prefill_ms + other.prefill_ms,
             decode_ms=self.decode_ms + other.decode_ms,
-            mask_ms=self.mask_ms + other.mask_ms,
             draft_ms=self.draft_ms + other.draft_ms,
+            forward_ms=self.forward_ms + other.forward_ms,
+            mask_ms=self.mask_ms + other.mask_ms,
+            verify_ms=self.verify_ms + other.verify_ms,
+            commit_ms=self.commit_ms + other.commit_ms,
+            ttft_ms=self.ttft_ms,
             peak_memory_mb=max(self.peak_memory_mb, other.peak_memory_mb),
             left_out_blocks=other.left_out_blocks,
             left_out_characters=other.left_out_characters,
@@ -98,7 +110,8 @@ class ExtractionStats:
 
 @dataclass(frozen=True, slots=True)
 class GenerationTask:
-    """One answer to write. `schema` is the decoding schema; `draft` names the sources of speculation, empty for none.
+    """One answer to write. `schema` is the decoding schema; `draft` names the sources of speculation, empty for none;
+    `verify` "rejection" keeps the answer's distribution, "match" its every byte as well.
 
     `should_stop` is asked before every step; where it answers True the generator raises Interrupted.
     """
@@ -110,6 +123,7 @@ class GenerationTask:
     attempt: int = 0
     max_tokens: int = 1024
     draft: tuple[str, ...] = ()
+    verify: Verify = "match"
     should_stop: Callable[[], bool] | None = None
 
 

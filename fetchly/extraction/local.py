@@ -23,7 +23,8 @@ from fetchly.errors import (
 from fetchly.extraction.generator import ExtractionStats, Generated, GenerationTask, SchemaMode, SchemaNotice
 from fetchly.goods import Prompt
 from fetchly_llm import errors as engine_errors
-from fetchly_llm.request import GenerationRequest, GenerationStats, Message, SamplingParams
+from fetchly_llm.metrics import GenerationStats
+from fetchly_llm.request import GenerationRequest, Message, SamplingParams
 
 if TYPE_CHECKING:
     from fetchly_llm.engine import Engine
@@ -153,6 +154,7 @@ class LocalGenerator:
                     source=task.prompt.source,
                     sampling=SamplingParams(task.temperature, task.seed, task.attempt, task.max_tokens),
                     draft=task.draft,
+                    verify=task.verify,
                     should_stop=task.should_stop,
                 )
             )
@@ -260,8 +262,12 @@ def _stats(stats: GenerationStats) -> ExtractionStats:
         compile_ms=stats.compile_ms,
         prefill_ms=stats.prefill_ms,
         decode_ms=stats.decode_ms,
+        draft_ms=stats.draft_ms + stats.stream_ms,
+        forward_ms=stats.forward_ms,
         mask_ms=stats.mask_ms,
-        draft_ms=stats.draft_ms,
+        verify_ms=stats.verify_ms,
+        commit_ms=stats.commit_ms,
+        ttft_ms=stats.ttft_ms,
         peak_memory_mb=_peak_memory_mb(),
     )
 

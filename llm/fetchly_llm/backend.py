@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fetchly_llm.config import ModelConfig
+from fetchly_llm.streams import StreamAnchor, StreamDraft
 from fetchly_llm.tree import DraftTree
 
 
@@ -56,12 +57,28 @@ class Backend(Protocol):
         """Rows of every step, or None for any number."""
 
     @property
+    def branching(self) -> bool:
+        """Whether trees may branch; else only chains are taken."""
+
+    @property
     def prefill_chunk(self) -> int:
         """C, in tokens."""
 
     @property
     def identity(self) -> str:
         """For cache keys and reports."""
+
+    @property
+    def streams(self) -> int:
+        """How many speculative streams the model has; 0 for none."""
+
+    @property
+    def stream_parameters(self) -> int:
+        """Parameters that the streams add to the model's own: embeddings, insertion layer, adapters, heads."""
+
+    @property
+    def parameters(self) -> int:
+        """The model's own parameters, streams apart."""
 
     def new_cache(self, capacity: int) -> Cache:
         """An empty cache for `capacity` positions. Raises CapacityExceeded above the model's limit."""
@@ -73,6 +90,13 @@ class Backend(Protocol):
         """One forward pass over all nodes of `tree`, whose root is the first uncommitted token.
 
         Writes nothing that a later `commit` does not claim; `cache.length` is unchanged.
+        """
+
+    def speculate(self, cache: Cache, anchors: Sequence[StreamAnchor]) -> tuple[StreamDraft, ...]:
+        """Run the streams from `anchors`, one draft each. Changes no bit of the main stream and nothing in the cache.
+
+        Allowed between a step and the next: before `commit` from any node of its tree, after it from the last node
+        of the committed path. Raises RequestInvalid otherwise, and where the model has no streams.
         """
 
     def commit(self, cache: Cache, path: Sequence[int]) -> None:

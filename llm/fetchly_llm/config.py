@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Literal
 
 Family = Literal["llama", "mistral", "qwen2", "qwen3", "other"]
@@ -50,7 +51,8 @@ class EngineConfig:
     """How one engine runs. Everything here that changes bits is part of the output's identity.
 
     `threads` = None leaves the choice to the back-end (physical cores). `context_length` bounds prompt plus
-    answer in tokens. `prefix_entries` is how many shared prompt prefixes the prefix cache keeps.
+    answer in tokens. `prefix_entries` is how many shared prompt prefixes the prefix cache keeps. `streams_file` holds
+    the model's speculative streams; None takes those in the model's folder, if any. Streams change no bits.
     """
 
     device: Literal["auto", "cpu", "cuda"] = "auto"
@@ -59,3 +61,4 @@ class EngineConfig:
     width: int = 8
     prefill_chunk: int = 128
     prefix_entries: int = 8
+    streams_file: Path | None = None

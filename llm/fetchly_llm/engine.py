@@ -1,60 +1,70 @@
-"""Generation requests in, complete texts out: the step loop of grow, forward, verify, commit."""
+"""Generation requests in, complete texts out: the model, its grammars, its prompts and its draft sources together."""
 
 from __future__ import annotations
 
 import threading
-from collections import Counter
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections import Counter, defaultdict
+from collections.abc import Callable, Mapping, Sequence
+from functools import cached_property
 from pathlib import Path
-from time import perf_counter
-from typing import Any
+from typing import Any, get_args
 
-from fetchly_llm.backend import Backend, Cache, StepOutput
+from fetchly_llm.backend import Backend
 from fetchly_llm.config import EngineConfig
-from fetchly_llm.errors import Cancelled, CapacityExceeded, EngineError, OutputLimit, RequestInvalid
-from fetchly_llm.grammar.bitmask import allocate, unpack
+from fetchly_llm.cost_curve import CostCurve
+from fetchly_llm.decoding import Decoding, DecodingSetup, Masking
+from fetchly_llm.errors import CapacityExceeded, RequestInvalid
 from fetchly_llm.grammar.compiler import Grammar, GrammarCompiler
-from fetchly_llm.grammar.matcher import Matcher
-from fetchly_llm.prefix_cache import PrefixCache
-from fetchly_llm.request import Generation, GenerationRequest, GenerationStats
-from fetchly_llm.sampling import check_sampling, sample_token
-from fetchly_llm.speculation.grow import SOURCES, grow
-from fetchly_llm.speculation.verify import Verification, needed_rows, verify
+from fetchly_llm.grammar.structure import in_values
+from fetchly_llm.metrics import PLAIN, Clock, GenerationStats, Share
+from fetchly_llm.prefix_cache import PrefilledPrompt, PrefixCache
+from fetchly_llm.request import Generation, GenerationRequest, StreamMode, Verify
+from fetchly_llm.sampling import GumbelNoise, check_sampling
+from fetchly_llm.speculation.calibration import Calibration
+from fetchly_llm.speculation.grow import FORCED
+from fetchly_llm.speculation.line_ends import LineEnds
+from fetchly_llm.speculation.lookup import LookupSource
+from fetchly_llm.speculation.source import DraftSource
+from fetchly_llm.speculation.stream_source import StreamSource
+from fetchly_llm.step_cost import load_or_measure
 from fetchly_llm.tokenizer import Tokenizer
 
-_TREE_ROWS_WITHOUT_WIDTH = 16
+SOURCES = (FORCED, LookupSource.name, StreamSource.name)
+"""Names of the draft sources that exist."""
 
-
-@dataclass(slots=True)
-class _Clock:
-    """Milliseconds of one generation, by what they were spent on."""
-
-    spent: dict[str, float] = field(default_factory=dict)
-
-    def add(self, name: str, since: float) -> None:
-        self.spent[name] = self.spent.get(name, 0.0) + 1000.0 * (perf_counter() - since)
-
-    def __getitem__(self, name: str) -> float:
-        return self.spent.get(name, 0.0)
+SourceMaker = Callable[[GenerationRequest], DraftSource]
 
 
 class Engine:
     """One model, one sequence at a time; safe to call from several threads (calls take turns).
 
     `generate` writes a text that is complete under the request's schema, or raises: OutputLimit, Cancelled,
-    CapacityExceeded, GrammarStateLimit, SchemaRefused, RequestInvalid.
+    CapacityExceeded, GrammarStateLimit, SchemaRefused, RequestInvalid. `curve` is what steps cost, for back-ends whose
+    bits do not depend on the number of rows; it is measured where it is not given. `sources` are further draft
+    sources by name.
     """
 
-    def __init__(self, backend: Backend, tokenizer: Tokenizer, config: EngineConfig) -> None:
+    def __init__(
+        self,
+        backend: Backend,
+        tokenizer: Tokenizer,
+        config: EngineConfig,
+        *,
+        curve: CostCurve | None = None,
+        sources: Mapping[str, SourceMaker] | None = None,
+    ) -> None:
         self._backend = backend
         self.tokenizer = tokenizer
         self._eos = frozenset(backend.config.eos_token_ids) | frozenset(tokenizer.eos_token_ids)
-        rows = backend.width or _TREE_ROWS_WITHOUT_WIDTH
+        self._curve = curve or load_or_measure(backend) if backend.width is None else None
+        rows = backend.width or (self._curve.most if self._curve else 1)
         self.context_length = min(config.context_length, backend.config.max_position - rows)
         self._tree_rows = rows
         self._grammars = GrammarCompiler(tokenizer.json_text, sorted(self._eos), backend.config.vocab_size)
         self._prefixes = PrefixCache(backend, config.prefix_entries, self.context_length + rows)
+        # By draft sources, as each set of them meets other places.
+        self._calibrations: defaultdict[tuple[str, ...], Calibration] = defaultdict(Calibration)
+        self._other_sources = dict(sources or {})
         self._lock = threading.Lock()
         self._closed = False
 
@@ -68,6 +78,16 @@ class Engine:
         return cls(load_backend(folder, config), tokenizer, config)
 
     @property
+    def backend(self) -> Backend:
+        """What runs the model."""
+        return self._backend
+
+    @property
+    def tree_rows(self) -> int:
+        """The most nodes that a draft tree has, its root included."""
+        return self._tree_rows
+
+    @property
     def identity(self) -> str:
         """Everything but weights, prompt, schema and sampling that the bytes of an answer depend on."""
         return self._backend.identity
@@ -76,13 +96,21 @@ class Engine:
         """The grammar of an enforced decoding schema over a page's text. Raises SchemaRefused."""
         return self._grammars.compile(schema, source, allowed_escapes=allowed_escapes)
 
-    def generate(self, request: GenerationRequest) -> Generation:
-        """Write one sequence."""
+    def prefill(self, prompt_ids: Sequence[int], shared_prefix: int = 0) -> PrefilledPrompt:
+        """A cache that holds all of a prompt but its last token, for `generate` to fork as often as is wished."""
         with self._lock:
-            if self._closed:
-                raise RequestInvalid("the engine is closed", hint="open a new client")
+            self._check_open()
+            self._check_prompt(prompt_ids, shared_prefix)
+            return self._prefixes.prefill(prompt_ids[:-1], shared_prefix)
+
+    def generate(self, request: GenerationRequest, prefilled: PrefilledPrompt | None = None) -> Generation:
+        """Write one sequence; from a fork of `prefilled`, where it is given and holds the request's prompt."""
+        with self._lock:
+            self._check_open()
             self._check(request)
-            return self._generate(request)
+            if prefilled is not None and prefilled.cache.length != len(request.prompt_ids) - 1:
+                raise RequestInvalid("the prefilled cache is not that of the request's prompt")
+            return self._generate(request, prefilled)
 
     def close(self) -> None:
         """Free the model. Idempotent."""
@@ -92,121 +120,127 @@ class Engine:
                 self._prefixes.clear()
                 self._backend.close()
 
+    @cached_property
+    def _line_ends(self) -> LineEnds:
+        return LineEnds(self._grammars.spellings)
+
+    def _check_open(self) -> None:
+        if self._closed:
+            raise RequestInvalid("the engine is closed", hint="open a new client")
+
     def _check(self, request: GenerationRequest) -> None:
         check_sampling(request.sampling)
-        unknown = [name for name in request.draft if name not in SOURCES]
+        known = (*SOURCES, *self._other_sources)
+        unknown = [name for name in request.draft if name not in known]
         if unknown:
-            raise RequestInvalid(f"unknown draft source {unknown[0]!r}", hint=f"known: {', '.join(SOURCES)}")
-        if not request.prompt_ids or not 0 <= request.shared_prefix <= len(request.prompt_ids):
+            raise RequestInvalid(f"unknown draft source {unknown[0]!r}", hint=f"known: {', '.join(known)}")
+        for name, value, allowed in (
+            ("verify", request.verify, get_args(Verify)),
+            ("stream_mode", request.stream_mode, get_args(StreamMode)),
+        ):
+            if value not in allowed:
+                raise RequestInvalid(f"{name} is {value!r}", hint=f"known: {', '.join(allowed)}")
+        if StreamSource.name in request.draft and not self._backend.streams:
+            raise RequestInvalid("this model has no speculative streams", hint="draft without streams")
+        self._check_prompt(request.prompt_ids, request.shared_prefix)
+
+    def _check_prompt(self, prompt_ids: Sequence[int], shared_prefix: int) -> None:
+        if not prompt_ids or not 0 <= shared_prefix <= len(prompt_ids):
             raise RequestInvalid("the prompt is empty or shorter than its shared prefix")
-        if len(request.prompt_ids) >= self.context_length:
+        if len(prompt_ids) >= self.context_length:
             raise CapacityExceeded(
-                f"the prompt has {len(request.prompt_ids)} tokens, the context {self.context_length}",
+                f"the prompt has {len(prompt_ids)} tokens, the context {self.context_length}",
                 hint="lower the page budget or raise context_length",
             )
 
-    def _generate(self, request: GenerationRequest) -> Generation:
-        clock = _Clock()
-        start = perf_counter()
-        matcher = self.compile(request.schema, request.source, request.allowed_escapes).matcher()
-        clock.add("compile", start)
+    def _generate(self, request: GenerationRequest, prefilled: PrefilledPrompt | None) -> Generation:
+        clock = Clock()
+        with clock.measure("compile"):
+            self._matcher(request)  # compiled now, and kept
+        with clock.measure("prefill"):
+            if prefilled is None:
+                prompt = self._prefixes.prefill(request.prompt_ids[:-1], request.shared_prefix)
+            else:
+                prompt = PrefilledPrompt(self._backend.fork(prefilled.cache), len(request.prompt_ids) - 1)
+        with clock.measure("decode"):
+            noise = GumbelNoise(request.sampling, self._backend.config.vocab_size)
+            setup = DecodingSetup(
+                backend=self._backend,
+                eos_token_ids=self._eos,
+                rows=self._tree_rows,
+                curve=self._curve,
+                calibration=self._calibration(request),
+                room=self.context_length - len(request.prompt_ids),
+            )
+            with clock.measure("draft"):
+                sources = self._sources(request, noise)
+            decoding = Decoding(setup, request, lambda: self._matcher(request), prompt.cache, sources, noise, clock)
+            decoding.run()
+        text = self.tokenizer.decode(decoding.tokens)
+        stats = self._stats(request, prompt, decoding, clock)
+        return Generation(text, tuple(decoding.tokens), stats, decoding.is_complete)
 
-        start = perf_counter()
-        prompt = self._prefixes.prefill(request.prompt_ids[:-1], request.shared_prefix)
-        clock.add("prefill", start)
+    def _matcher(self, request: GenerationRequest) -> Masking:
+        if request.schema is None:
+            return self._grammars.free_text()
+        return self.compile(request.schema, request.source, request.allowed_escapes).matcher()
 
-        start = perf_counter()
-        decoding = _Decoding(self, request, matcher, prompt.cache, clock)
-        decoding.run()
-        clock.add("decode", start)
-        stats = GenerationStats(
+    def _calibration(self, request: GenerationRequest) -> Calibration:
+        """What was learnt from earlier requests; nothing for rejection sampling, whose tokens follow from the trees."""
+        return self._calibrations[request.draft] if request.verify == "match" else Calibration()
+
+    def _sources(self, request: GenerationRequest, noise: GumbelNoise) -> list[DraftSource]:
+        sources: list[DraftSource] = []
+        for name in dict.fromkeys(request.draft):
+            if name == LookupSource.name:
+                ends = self._line_ends
+                sources.append(
+                    LookupSource(request.prompt_ids, ends.keys, ends if request.schema is not None else None)
+                )
+            elif name == StreamSource.name:
+                shared = noise if request.verify == "match" else None
+                sources.append(StreamSource(request.prompt_ids, request.sampling.temperature, shared))
+            elif name != FORCED:
+                sources.append(self._other_sources[name](request))
+        return sources
+
+    def _stats(
+        self, request: GenerationRequest, prompt: PrefilledPrompt, decoding: Decoding, clock: Clock
+    ) -> GenerationStats:
+        structure, values = Share(), Share()
+        if request.schema is not None:
+            spellings = [self._grammars.spellings[token] for token in decoding.tokens]
+            flags = in_values(b"".join(spellings))
+            at = 0
+            for spelling, source in zip(spellings, decoding.token_sources, strict=True):
+                hit = Share(int(source != PLAIN), 1)
+                if flags[at : at + len(spelling)].any():
+                    values += hit
+                else:
+                    structure += hit
+                at += len(spelling)
+        tally = decoding.tally
+        return GenerationStats(
             prompt_tokens=len(request.prompt_ids),
             cached_prompt_tokens=prompt.cached_tokens,
             output_tokens=len(decoding.tokens),
-            decode_steps=decoding.steps,
-            tokens_by_source=dict(decoding.by_source),
+            decode_steps=tally.steps,
+            rows=tally.rows,
+            moved_rows=tally.moved_rows,
+            stream_passes=tally.stream_passes,
+            tokens_by_source=dict(Counter(decoding.token_sources)),
+            proposed_by_source=dict(tally.proposed),
+            acceptance_by_depth=tuple(tally.by_depth),
+            structure=structure,
+            values=values,
             compile_ms=clock["compile"],
             prefill_ms=clock["prefill"],
+            ttft_ms=clock.first_token_ms,
             decode_ms=clock["decode"],
-            mask_ms=clock["mask"],
-            draft_ms=clock["draft"],
+            draft_ms=clock["draft"] - (clock["stream"] if request.stream_mode == "deferred" else 0.0),
             forward_ms=clock["forward"],
-        )
-        return Generation(self.tokenizer.decode(decoding.tokens), tuple(decoding.tokens), stats)
-
-
-class _Decoding:
-    """The state of one sequence between prefill and its end."""
-
-    def __init__(
-        self, engine: Engine, request: GenerationRequest, matcher: Matcher, cache: Cache, clock: _Clock
-    ) -> None:
-        self._backend = engine._backend
-        self._rows = engine._tree_rows
-        self._eos = engine._eos
-        self._request = request
-        self._matcher = matcher
-        self._cache = cache
-        self._clock = clock
-        self._vocab_size = self._backend.config.vocab_size
-        self._bitmask = allocate(1, self._vocab_size)[0]
-        room = engine.context_length - len(request.prompt_ids)
-        self._limit = min(request.sampling.max_tokens, room)
-        self.tokens: list[int] = []
-        self.steps = 0
-        self.by_source: Counter[str] = Counter()
-
-    def run(self) -> None:
-        last = self._request.prompt_ids[-1]
-        while True:
-            if self._request.should_stop is not None and self._request.should_stop():
-                raise Cancelled("the request was cancelled")
-            step = self._step(last)
-            self.steps += 1
-            self.tokens.extend(step.tokens)
-            self.by_source.update(step.sources)
-            if self._request.on_token is not None:
-                for token in step.tokens:
-                    self._request.on_token(token)
-            if step.stopped:
-                return
-            if len(self.tokens) >= self._limit:
-                raise self._over_limit()
-            last = step.path.bonus_token
-
-    def _step(self, last: int) -> Verification:
-        start = perf_counter()
-        forced = self._matcher.forced_tokens()
-        drafted = forced if "forced" in self._request.draft else ()
-        tree = grow(last, drafted, min(self._rows, self._limit - len(self.tokens)))
-        rows = needed_rows(tree, forced)
-        self._clock.add("draft", start)
-
-        start = perf_counter()
-        output = self._backend.step(self._cache, tree, rows)
-        self._clock.add("forward", start)
-        row_of = {node: row for row, node in enumerate(rows)}
-        step = verify(
-            tree, forced, self._matcher, lambda node, depth: self._draw(output, row_of[node], depth), self._eos
-        )
-        self._backend.commit(self._cache, step.path.nodes)
-        return step
-
-    def _draw(self, output: StepOutput, row: int, depth: int) -> int:
-        start = perf_counter()
-        self._matcher.fill_bitmask(self._bitmask)
-        legal = unpack(self._bitmask, self._vocab_size)
-        self._clock.add("mask", start)
-        position = len(self._request.prompt_ids) + len(self.tokens) + depth
-        return sample_token(output.logits[row], legal, self._request.sampling, position)
-
-    def _over_limit(self) -> EngineError:
-        if self._limit < self._request.sampling.max_tokens:
-            return CapacityExceeded(
-                f"prompt and answer fill the context after {self._limit} output tokens",
-                hint="lower the page budget, bound the schema (maxItems, maxLength) or raise context_length",
-            )
-        return OutputLimit(
-            f"the record was not complete after {self._limit} tokens",
-            hint="raise max_tokens or bound the schema (maxItems, maxLength)",
+            stream_ms=clock["stream"],
+            mask_ms=clock["mask"],
+            verify_ms=clock["verify"] - clock["mask"],
+            commit_ms=clock["commit"],
         )

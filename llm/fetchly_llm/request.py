@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from fetchly_llm.metrics import GenerationStats
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,58 +30,44 @@ class Message:
     segments: tuple[str, ...]
 
 
+Verify = Literal["match", "rejection"]
+"""How drafts are verified: by equality with the target's own token, or by rejection sampling."""
+
+StreamMode = Literal["deferred", "fused"]
+"""When streams run: after acceptance from the one accepted node, or beside the verification from the likeliest ones."""
+
+
 @dataclass(frozen=True, slots=True)
 class GenerationRequest:
     """One sequence to write.
 
     `prompt_ids` is the whole prompt; its first `shared_prefix` tokens are common to many requests and worth keeping.
-    `schema` is the enforced decoding schema (`grammar.prepare`); `allowed_escapes` are the letters that may follow a
-    backslash in its strings (None for all); `source` is the text that `x-verbatim` values are spans of.
-    `should_stop` is asked before every step and raises Cancelled when it answers True; `on_token` hears each token.
+    `schema` is the enforced decoding schema (`grammar.prepare`), None for free text, which ends with an end-of-sequence
+    token; `allowed_escapes` are the letters that may follow a backslash in its strings (None for all); `source` is the
+    text that `x-verbatim` values are spans of. `draft` names the draft sources. With `cut`, the token limit ends the
+    text instead of being an error: for measurements, never for a record. `should_stop` is asked before every step and
+    raises Cancelled when it answers True; `on_token` hears each token.
     """
 
     prompt_ids: tuple[int, ...]
     shared_prefix: int
-    schema: Mapping[str, Any]
+    schema: Mapping[str, Any] | None
     source: str
     sampling: SamplingParams = SamplingParams()
     allowed_escapes: str | None = None
     draft: tuple[str, ...] = ("forced",)
+    verify: Verify = "match"
+    stream_mode: StreamMode = "deferred"
+    cut: bool = False
     should_stop: Callable[[], bool] | None = None
     on_token: Callable[[int], None] | None = None
 
 
 @dataclass(frozen=True, slots=True)
-class GenerationStats:
-    """Counts and milliseconds of one generation. `acceptance_length` is output tokens per decode step."""
-
-    prompt_tokens: int = 0
-    cached_prompt_tokens: int = 0
-    output_tokens: int = 0
-    decode_steps: int = 0
-    tokens_by_source: Mapping[str, int] = field(default_factory=dict)
-    compile_ms: float = 0.0
-    prefill_ms: float = 0.0
-    decode_ms: float = 0.0
-    mask_ms: float = 0.0
-    draft_ms: float = 0.0
-    forward_ms: float = 0.0
-
-    @property
-    def acceptance_length(self) -> float:
-        """Mean tokens gained per target pass, the bonus token included."""
-        return self.output_tokens / self.decode_steps if self.decode_steps else 0.0
-
-    @property
-    def tokens_per_second(self) -> float:
-        """Output tokens per second of decoding."""
-        return 1000.0 * self.output_tokens / self.decode_ms if self.decode_ms else 0.0
-
-
-@dataclass(frozen=True, slots=True)
 class Generation:
-    """A finished sequence: always complete under its grammar."""
+    """A finished sequence: complete under its grammar, unless the request allowed a cut and `is_complete` says no."""
 
     text: str
     token_ids: tuple[int, ...]
     stats: GenerationStats
+    is_complete: bool = True

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections import OrderedDict
+from collections.abc import Callable
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -9,6 +12,7 @@ from fetchly_llm.errors import EngineError, RequestInvalid
 from fetchly_llm.request import SamplingParams
 
 _KEY_LIMIT = 2**64
+_KEPT_POSITIONS = 32  # of noise: as deep as a tree is
 
 
 class NonFiniteLogits(EngineError):
@@ -29,32 +33,88 @@ def check_sampling(params: SamplingParams) -> None:
         raise RequestInvalid(f"max_tokens must be at least 1, not {params.max_tokens}")
 
 
-def gumbel_noise(params: SamplingParams, position: int, size: int) -> NDArray[np.float64]:
-    """Standard Gumbel noise of shape (size,) for the token at absolute `position`.
+# The second word of the counter: which of the independent streams of noise a draw belongs to.
+_GUMBEL, _VERIFY, _DRAFT = 0, 1, 2
 
-    Counter-based (Philox, Salmon et al. 2011): the key is (seed, attempt), the counter holds the position, so that
-    noise depends on nothing that was drawn before.
-    """
+
+def _generator(params: SamplingParams, lane: int, position: int) -> np.random.Generator:
+    """Counter-based noise (Philox, Salmon et al. 2011): the key is (seed, attempt), the counter holds lane and
+    position, so that it depends on nothing that was drawn before."""
     bits = np.random.Philox(
         key=np.array([params.seed, params.attempt], dtype=np.uint64),
-        counter=np.array([0, 0, position, 0], dtype=np.uint64),
+        counter=np.array([0, lane, position, 0], dtype=np.uint64),
     )
-    uniform = np.random.Generator(bits).random(size)
+    return np.random.Generator(bits)
+
+
+def gumbel_noise(params: SamplingParams, position: int, size: int) -> NDArray[np.float64]:
+    """Standard Gumbel noise of shape (size,) for the token at absolute `position`."""
+    uniform = _generator(params, _GUMBEL, position).random(size)
     with np.errstate(divide="ignore"):
         return np.asarray(-np.log(-np.log(uniform)))
 
 
-def sample_token(logits: NDArray[np.float32], legal: NDArray[np.bool_], params: SamplingParams, position: int) -> int:
-    """The argmax over legal v of logit(v) + T * g(seed, attempt, position, v), ties to the lowest id.
+class GumbelNoise:
+    """Gumbel noise by position, for a vocabulary of `size`; the last few positions are kept."""
+
+    def __init__(self, params: SamplingParams, size: int) -> None:
+        self._params = params
+        self._size = size
+        self._kept: OrderedDict[int, NDArray[np.float64]] = OrderedDict()
+
+    def __call__(self, position: int) -> NDArray[np.float64]:
+        """Shape (size,)."""
+        noise = self._kept.get(position)
+        if noise is None:
+            noise = self._kept[position] = gumbel_noise(self._params, position, self._size)
+            if len(self._kept) > _KEPT_POSITIONS:
+                self._kept.popitem(last=False)
+        return noise
+
+
+def verification_noise(params: SamplingParams, position: int) -> np.random.Generator:
+    """Fresh noise for rejection sampling in the step whose first new token is at `position`."""
+    return _generator(params, _VERIFY, position)
+
+
+def draft_noise(params: SamplingParams, position: int) -> np.random.Generator:
+    """Noise for drawing a draft, independent of every other, in the step whose first new token is at `position`."""
+    return _generator(params, _DRAFT, position)
+
+
+def legal_tokens(logits: NDArray[np.float32], legal: NDArray[np.bool_], position: int) -> NDArray[np.int64]:
+    """The legal ids, ascending. Raises NonFiniteLogits if the logit of one of them is not finite."""
+    candidates = np.flatnonzero(legal)
+    assert candidates.size, "a matcher that is not terminated allows at least one token"
+    if not np.isfinite(logits[candidates]).all():
+        raise NonFiniteLogits(f"logits at position {position} are not finite", hint="check the model's weights")
+    return candidates
+
+
+def sample_token(
+    logits: NDArray[np.float32],
+    legal: NDArray[np.bool_],
+    temperature: float,
+    position: int,
+    noise: Callable[[int], NDArray[np.float64]],
+) -> int:
+    """The argmax over legal v of logit(v) + T * g(v), ties to the lowest id; g is `noise(position)`, asked if T > 0.
 
     `logits` and `legal` have shape (vocab,). By the Gumbel-max identity this draws from the softmax at temperature T
     restricted to the legal tokens. Raises NonFiniteLogits if a legal token's logit is not finite.
     """
-    candidates = np.flatnonzero(legal)
-    assert candidates.size, "a matcher that is not terminated allows at least one token"
+    candidates = legal_tokens(logits, legal, position)
     scores = logits[candidates].astype(np.float64)
-    if not np.isfinite(scores).all():
-        raise NonFiniteLogits(f"logits at position {position} are not finite", hint="check the model's weights")
-    if params.temperature > 0.0:
-        scores = scores + params.temperature * gumbel_noise(params, position, legal.size)[candidates]
+    if temperature > 0.0:
+        scores = scores + temperature * noise(position)[candidates]
     return int(candidates[int(np.argmax(scores))])
+
+
+def target_distribution(
+    logits: NDArray[np.float32], candidates: NDArray[np.int64], temperature: float
+) -> NDArray[np.float64]:
+    """The softmax at temperature T > 0 over the legal ids `candidates`; shape (legal,)."""
+    scores = logits[candidates].astype(np.float64) / temperature
+    weights = np.exp(scores - scores.max())
+    shares: NDArray[np.float64] = weights / weights.sum()
+    return shares

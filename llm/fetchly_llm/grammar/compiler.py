@@ -14,6 +14,7 @@ from llguidance import LLMatcher, LLParserLimits, LLTokenizer
 
 from fetchly_llm.errors import ModelUnsupported, RequestInvalid, SchemaRefused
 from fetchly_llm.grammar import bitmask
+from fetchly_llm.grammar.free_text import FreeText
 from fetchly_llm.grammar.lark import LarkWriter, layout, standalone
 from fetchly_llm.grammar.matcher import Matcher
 from fetchly_llm.grammar.refusal import locate
@@ -120,6 +121,15 @@ class GrammarCompiler:
             self._cache[key] = grammar
             self._trim_cache()
         return grammar
+
+    def free_text(self) -> FreeText:
+        """A new sequence without a grammar."""
+        return FreeText(self._vocabulary, self._eos)
+
+    @property
+    def spellings(self) -> Sequence[bytes]:
+        """The bytes of every id; none for special tokens and ids above the real vocabulary."""
+        return self._vocabulary.spellings
 
     def _trim_cache(self) -> None:
         """Forget what was used longest ago until both limits hold; the latest grammar stays whatever its size."""

@@ -54,6 +54,11 @@ class Vocabulary:
             found = self._matching[pattern] = np.array(tokens, dtype=np.int64)
         return found
 
+    @property
+    def spellings(self) -> tuple[bytes, ...]:
+        """The bytes of every id."""
+        return self._bytes
+
     def can_spell(self, text: str) -> bool:
         """Whether every byte of `text` is a token of its own, so that no prefix of it is a dead end."""
         return self._single.issuperset(text.encode())

@@ -1,23 +1,17 @@
-"""A draft tree, the target's logits and the matcher in; the accepted path out. The matcher moves with the path."""
+"""A draft, the target's answers and the matcher in; the accepted path out. The matcher moves with the path."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Protocol
 
-from fetchly_llm.tree import AcceptedPath, DraftTree
+from fetchly_llm.metrics import PLAIN
+from fetchly_llm.speculation.draft import Draft
+from fetchly_llm.speculation.legality import Legality
+from fetchly_llm.tree import AcceptedPath
 
-
-class Verifier(Protocol):
-    """The two verbs of a matcher that verification needs."""
-
-    @property
-    def is_terminated(self) -> bool:
-        """The grammar is complete."""
-
-    def accept(self, token: int) -> None:
-        """Advance by one legal token."""
+Choose = Callable[[int, int], int]
+"""The token after a node at a depth, drawn from the target under the matcher's present mask."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,49 +28,27 @@ class Verification:
     stopped: bool
 
 
-def needed_rows(tree: DraftTree, forced: Sequence[int]) -> tuple[int, ...]:
-    """Nodes whose logits a walk can ask for: those that the grammar does not force the next token of.
-
-    `forced` are the matcher's forced tokens at the root; along them the answer is known without the LM head.
-    """
-    known: set[int] = set()
-    node = 0
-    for token in forced:
-        known.add(node)
-        following = [child for child in tree.children(node) if tree.tokens[child] == token]
-        if not following:
-            break
-        node = following[0]
-    return tuple(index for index in range(len(tree)) if index not in known)
-
-
-def verify(
-    tree: DraftTree,
-    forced: Sequence[int],
-    matcher: Verifier,
-    draw: Callable[[int, int], int],
-    eos_token_ids: frozenset[int],
-) -> Verification:
+def verify(draft: Draft, matcher: Legality, choose: Choose, eos_token_ids: frozenset[int]) -> Verification:
     """Walk from the root: take the target's token at each node, descend while a child proposed it.
 
-    `draw(node, depth)` is the sampled token after `node` under the matcher's present mask; it is not asked where the
-    grammar forces the token. The emitted token never depends on the tree (sample-and-match), so output equals plain
-    decoding whatever was drafted.
+    `choose(node, depth)` is not asked where the grammar forces the token. With sample-and-match it is a function of
+    the path alone, so that output equals plain decoding whatever was drafted, and no exact rule accepts more of a
+    given tree: the accepted prefix must be a prefix of a draw from the target.
     """
-    node, depth = 0, 0
+    node = 0
     nodes = [0]
     tokens: list[int] = []
     sources: list[str] = []
     while True:
-        token = forced[depth] if depth < len(forced) else draw(node, depth)
+        forced = draft.forced[node]
+        token = choose(node, len(nodes) - 1) if forced is None else forced
         if token in eos_token_ids:
             return Verification(AcceptedPath(tuple(nodes), token), tuple(tokens), tuple(sources), True)
         matcher.accept(token)
         tokens.append(token)
-        following = [child for child in tree.children(node) if tree.tokens[child] == token]
-        sources.append(tree.sources[following[0]] if following else "plain")
-        if matcher.is_terminated or not following:
+        child = draft.child(node, token)
+        sources.append(PLAIN if child is None else draft.tree.sources[child])
+        if matcher.is_terminated or child is None:
             return Verification(AcceptedPath(tuple(nodes), token), tuple(tokens), tuple(sources), matcher.is_terminated)
-        node = following[0]
-        depth += 1
+        node = child
         nodes.append(node)

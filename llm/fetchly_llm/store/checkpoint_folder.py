@@ -9,6 +9,7 @@ from typing import Any
 
 from fetchly_llm.errors import ModelMissing, ModelUnsupported, WeightsMismatch
 from fetchly_llm.store.safetensors_file import count_parameters
+from fetchly_llm.stream_config import STREAMS_FILE
 
 _INDEX = "model.safetensors.index.json"
 
@@ -36,7 +37,10 @@ def check_folder(folder: Path) -> None:
 
 
 def weight_files(folder: Path) -> list[Path]:
-    """The safetensors files that make up the weights, by name. Raises ModelMissing, ModelUnsupported."""
+    """The safetensors files that make up the model's own weights, by name; streams are apart.
+
+    Raises ModelMissing, ModelUnsupported.
+    """
     index = folder / _INDEX
     if index.is_file():
         places = _read_object(index).get("weight_map")
@@ -47,7 +51,7 @@ def weight_files(folder: Path) -> list[Path]:
         if outside:
             raise WeightsMismatch(f"{index} points outside its folder: {outside[0]}")
         return sorted(folder / name for name in names)
-    found = sorted(folder.glob("*.safetensors"))
+    found = sorted(path for path in folder.glob("*.safetensors") if path.name != STREAMS_FILE)
     if not found:
         if any(folder.glob("*.bin")) or any(folder.glob("*.pt")):
             raise ModelUnsupported(f"{folder} has pickled weights only", hint="use a model published as safetensors")

@@ -174,3 +174,22 @@ def test_other_widths_and_chunks_still_write_complete_records(folder: Path) -> N
         config = EngineConfig(**{**_as_dict(CONFIG), "width": width, "prefill_chunk": chunk})
         engine = Engine(load_backend(folder, config), Tokenizer.load(folder), config)
         complete(engine.generate(request(engine)))
+
+
+@pytest.mark.parametrize("changes", [{"verify": "rejektion"}, {"stream_mode": "melted"}, {"draft": ("streams",)}])
+def test_a_way_of_drafting_that_is_not_there_is_refused_and_not_replaced(
+    engine: Engine, changes: dict[str, Any]
+) -> None:
+    with pytest.raises(RequestInvalid):
+        engine.generate(request(engine, **changes))
+
+
+def test_rejection_sampling_gives_the_same_text_for_the_same_seed_whatever_came_before(engine: Engine) -> None:
+    def text() -> tuple[int, ...]:
+        asked = request(engine, temperature=1.0, seed=4, verify="rejection", draft=("forced", "lookup"))
+        return engine.generate(asked).token_ids
+
+    first = text()
+    for seed in range(3):
+        engine.generate(request(engine, temperature=1.0, seed=seed, draft=("forced", "lookup")))
+    assert text() == first

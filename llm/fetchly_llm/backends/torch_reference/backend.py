@@ -2,22 +2,31 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 
 from fetchly_llm.backend import Cache, StepOutput
 from fetchly_llm.backends.torch_reference.attention import ChunkAttention, TreeAttention
-from fetchly_llm.backends.torch_reference.kv_cache import KeyValueCache
+from fetchly_llm.backends.torch_reference.kv_cache import KeyValueCache, StreamStart
 from fetchly_llm.backends.torch_reference.rotary import RotaryTable
+from fetchly_llm.backends.torch_reference.stream_attention import StreamAttention
+from fetchly_llm.backends.torch_reference.stream_decoder import StreamDecoder
+from fetchly_llm.backends.torch_reference.stream_plan import plan_streams
+from fetchly_llm.backends.torch_reference.stream_weights import StreamWeights, load_streams
 from fetchly_llm.backends.torch_reference.transformer import RotaryRows, Transformer
 from fetchly_llm.backends.torch_reference.tree_plan import BLOCK, plan_tree
-from fetchly_llm.backends.torch_reference.weights import ModelWeights, load_weights
+from fetchly_llm.backends.torch_reference.weights import ModelWeights, expected_shapes, load_weights
 from fetchly_llm.checkpoint import read_model_config
 from fetchly_llm.config import EngineConfig, ModelConfig
 from fetchly_llm.errors import CapacityExceeded, ModelUnsupported, RequestInvalid
+from fetchly_llm.stream_config import STREAMS_FILE, stream_parameters
+from fetchly_llm.streams import StreamAnchor, StreamDraft
 from fetchly_llm.tree import DraftTree
 
 
@@ -30,18 +39,29 @@ class TorchReferenceBackend:
     """
 
     def __init__(
-        self, config: ModelConfig, weights: ModelWeights, engine: EngineConfig, tapped_layers: Sequence[int] = ()
+        self,
+        config: ModelConfig,
+        weights: ModelWeights,
+        engine: EngineConfig,
+        tapped_layers: Sequence[int] = (),
+        streams: StreamWeights | None = None,
     ) -> None:
         _check_engine(engine)
         self._config = config
+        self._weights: ModelWeights | None = weights
+        self._streams = streams
+        self._engine = engine
         self._width = engine.width
         self._chunk = engine.prefill_chunk
         self._device = weights.embedding.device
         self._model: Transformer | None = Transformer(config, weights)
+        self._stream_config = streams.config if streams else None
+        self._decoder = StreamDecoder(self._model, config, streams) if streams else None
         self._rotary = RotaryTable(config, 0, self._device)
         self.tapped_layers = tuple(tapped_layers)
         if not all(0 <= layer <= config.num_layers for layer in self.tapped_layers):
             raise RequestInvalid(f"tapped layers {self.tapped_layers} are not all within 0..{config.num_layers}")
+        self._kept_layers = {*self.tapped_layers, *(self._decoder.taps if self._decoder else ())}
         # Said even where nothing changes: it also stops MKL from choosing a number of threads call by call.
         torch.set_num_threads(engine.threads or torch.get_num_threads())
 
@@ -49,8 +69,9 @@ class TorchReferenceBackend:
     def load(cls, folder: Path, engine: EngineConfig, tapped_layers: Sequence[int] = ()) -> TorchReferenceBackend:
         """Read `folder`: config.json and safetensors with Hugging Face names, in any float type.
 
-        Raises ModelUnsupported for another architecture, WeightsMismatch for tensors that do not fit, RequestInvalid
-        for settings that cannot be.
+        The streams are those of `engine.streams_file`, or of streams.safetensors in `folder` where there is one. Raises
+        ModelUnsupported for another architecture, WeightsMismatch for tensors that do not fit, ModelMissing for a
+        streams file that is not there, RequestInvalid for settings that cannot be.
         """
         config = read_model_config(folder)
         if config.family == "other":
@@ -62,8 +83,17 @@ class TorchReferenceBackend:
         device = _device(engine)
         if device.type == "cpu" and engine.threads:
             torch.set_num_threads(engine.threads)
+        beside = folder / STREAMS_FILE
+        file = engine.streams_file or (beside if beside.exists() else None)
         with torch.inference_mode():
-            return cls(config, load_weights(folder, config, device), engine, tapped_layers)
+            streams = load_streams(file, config, device) if file else None
+            return cls(config, load_weights(folder, config, device), engine, tapped_layers, streams)
+
+    def with_width(self, width: int) -> TorchReferenceBackend:
+        """The same model with steps of `width` rows; the weights are shared, and freed with the last of the two."""
+        assert self._weights is not None, "the back-end is closed"
+        engine = replace(self._engine, width=width)
+        return TorchReferenceBackend(self._config, self._weights, engine, self.tapped_layers, self._streams)
 
     @property
     def config(self) -> ModelConfig:
@@ -74,6 +104,11 @@ class TorchReferenceBackend:
     def width(self) -> int:
         """W: rows of every step."""
         return self._width
+
+    @property
+    def branching(self) -> bool:
+        """Any tree within the width."""
+        return True
 
     @property
     def prefill_chunk(self) -> int:
@@ -89,6 +124,21 @@ class TorchReferenceBackend:
             device = f"cpu-{torch.backends.cpu.get_cpu_capability().lower()}-{torch.get_num_threads()}t"
         return f"torch_reference/fp32/torch-{torch.__version__}/{device}/W{self._width}/C{self._chunk}/B{BLOCK}"
 
+    @property
+    def streams(self) -> int:
+        """Gamma, the number of speculative streams; 0 for none."""
+        return self._stream_config.gamma if self._stream_config else 0
+
+    @property
+    def stream_parameters(self) -> int:
+        """Parameters of all parts of the streams."""
+        return stream_parameters(self._stream_config, self._config) if self._stream_config else 0
+
+    @property
+    def parameters(self) -> int:
+        """The model's own parameters; a tied head counts once."""
+        return sum(math.prod(shape) for shape in expected_shapes(self._config).values())
+
     def new_cache(self, capacity: int) -> KeyValueCache:
         """An empty cache for `capacity` positions, rows of a draft tree included: at most max_position + W.
 
@@ -103,8 +153,8 @@ class TorchReferenceBackend:
                 hint="Lower the context length.",
             )
         cache = KeyValueCache(self._config, capacity, max(self._width, self._chunk), self._device)
-        if cache.positions > self._rotary.positions:
-            self._rotary = RotaryTable(self._config, cache.positions, self._device)
+        if cache.positions + self.streams > self._rotary.positions:
+            self._rotary = RotaryTable(self._config, cache.positions + self.streams, self._device)
         return cache
 
     @torch.inference_mode()
@@ -122,7 +172,7 @@ class TorchReferenceBackend:
                 hint="Truncate the cache to whole chunks, or step through the rest.",
             )
         self._check_room(own, len(tokens), own.length + len(tokens))
-        own.pending = None
+        own.forget_step()
         for first in range(0, len(tokens), self._chunk):
             part = tokens[first : first + self._chunk]
             padded = np.zeros(self._chunk, dtype=np.int64)
@@ -147,17 +197,47 @@ class TorchReferenceBackend:
             raise RequestInvalid(f"logit rows {tuple(logit_rows)} are not all nodes of a tree of {len(tree)}")
         self._check_tokens(tree.tokens)
         self._check_room(own, len(tree), own.length + max(tree.depths) + 1)
-        own.pending = None
+        own.forget_step()
         plan = plan_tree(tree, own.length, self._width)
         attention = TreeAttention(own, plan, self._config.num_heads)
         tokens = torch.from_numpy(plan.tokens).to(self._device)
-        states = model.hidden_states(tokens, self._rotary_rows(plan.positions), attention, self.tapped_layers)
+        states = model.hidden_states(tokens, self._rotary_rows(plan.positions), attention, self._kept_layers)
         own.pending = tree
+        if self._decoder:
+            own.start = StreamStart(tree, own.length, {layer: states[layer] for layer in self._decoder.taps})
         logits = np.empty((0, self._config.vocab_size), dtype=np.float32)
         if logit_rows:
             wanted = torch.tensor(tuple(logit_rows), device=self._device)
             logits = model.logits(states[self._config.num_layers]).index_select(0, wanted).contiguous().cpu().numpy()
         return StepOutput(logits, {layer: states[layer][: len(tree)] for layer in self.tapped_layers})
+
+    @torch.inference_mode()
+    def speculate(self, cache: Cache, anchors: Sequence[StreamAnchor]) -> tuple[StreamDraft, ...]:
+        """One pass of the streams of all `anchors` through the model's upper layers; the cache is only read.
+
+        Raises RequestInvalid as the interface says, for unknown tokens, and for a fork or a truncated cache, which
+        have no last step. Streams past the model's last position are computed like any other. `following` is not
+        looked at where the streams have no part for it.
+        """
+        self._open()
+        own, decoder = _own(cache), self._decoder
+        if decoder is None:
+            raise RequestInvalid("the model has no speculative streams", hint="Name a streams file.")
+        start = own.start
+        if start is None:
+            raise RequestInvalid("there is no step for streams to start from: prefill, truncate and fork leave none")
+        self._check_anchors(start, anchors)
+        if not anchors:
+            return ()
+        nodes = [anchor.node for anchor in anchors]
+        plan = plan_streams(start.tree, nodes, start.base, own.length, self.streams)
+        rows = torch.tensor(nodes, device=self._device)
+        return decoder.drafts(
+            {layer: state.index_select(0, rows) for layer, state in start.states.items()},
+            [anchor.following for anchor in anchors],
+            self._rotary_rows(plan.positions.ravel()),
+            StreamAttention(own, plan, self._config.num_heads),
+        )
 
     @torch.inference_mode()
     def commit(self, cache: Cache, path: Sequence[int]) -> None:
@@ -182,18 +262,20 @@ class TorchReferenceBackend:
         if not 0 <= length <= own.length:
             raise RequestInvalid(f"a cache of {own.length} tokens cannot be cut to {length}")
         own.length = length
-        own.pending = None
+        own.forget_step()
 
     def close(self) -> None:
         """Drop the weights. Caches keep their memory until they are dropped too."""
         self._model = None
+        self._decoder = None
+        self._weights = None
 
     def _open(self) -> Transformer:
         if self._model is None:
             raise RequestInvalid("the back-end is closed")
         return self._model
 
-    def _rotary_rows(self, positions: np.ndarray[tuple[int], np.dtype[np.int64]]) -> RotaryRows:
+    def _rotary_rows(self, positions: NDArray[np.int64]) -> RotaryRows:
         rows = torch.from_numpy(positions).to(self._device)
         return RotaryRows(self._rotary.cosine.index_select(0, rows), self._rotary.sine.index_select(0, rows))
 
@@ -201,6 +283,17 @@ class TorchReferenceBackend:
         if tokens and not (min(tokens) >= 0 and max(tokens) < self._config.vocab_size):
             unknown = next(token for token in tokens if not 0 <= token < self._config.vocab_size)
             raise RequestInvalid(f"token {unknown} is outside the model's vocabulary of {self._config.vocab_size}")
+
+    def _check_anchors(self, start: StreamStart, anchors: Sequence[StreamAnchor]) -> None:
+        for anchor in anchors:
+            if not 0 <= anchor.node < len(start.tree):
+                raise RequestInvalid(f"node {anchor.node} is not in the last step's tree of {len(start.tree)}")
+            if start.last not in (None, anchor.node):
+                raise RequestInvalid(
+                    f"streams cannot start from node {anchor.node} after a commit that ended in node {start.last}",
+                    hint="Start them before the commit.",
+                )
+        self._check_tokens([anchor.following for anchor in anchors if anchor.following is not None])
 
     def _check_room(self, cache: KeyValueCache, rows: int, last: int) -> None:
         """`rows` more slots, and positions up to `last` (exclusive), must be there."""

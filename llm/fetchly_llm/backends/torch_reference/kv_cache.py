@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 import torch
@@ -14,6 +15,20 @@ from fetchly_llm.config import ModelConfig
 from fetchly_llm.tree import DraftTree
 
 
+@dataclass(frozen=True, slots=True)
+class StreamStart:
+    """What streams can start from: the last step.
+
+    `tree` is its tree, `base` the position of the tree's root, `states` maps layers to the hidden states of the tree's
+    nodes, (rows, hidden_size). `last` is the last node of the committed path, None before the commit.
+    """
+
+    tree: DraftTree
+    base: int
+    states: Mapping[int, Tensor]
+    last: int | None = None
+
+
 class KeyValueCache:
     """The keys and values of one sequence.
 
@@ -21,7 +36,8 @@ class KeyValueCache:
     layer's keys lie together. It holds `capacity` positions, and `scratch` more for the rows that pad a step or a
     prefill chunk. It is not zeroed: no position is read before it is written.
 
-    `pending` is the tree of the last step, until a commit claims it or anything else overwrites it.
+    `pending` is the tree of the last step, until a commit claims it or anything else overwrites it. `start` is what
+    that step left for speculative streams, where there are any; a commit keeps it.
     """
 
     def __init__(self, config: ModelConfig, capacity: int, scratch: int, device: torch.device) -> None:
@@ -31,6 +47,7 @@ class KeyValueCache:
         self.capacity = capacity
         self.length = 0
         self.pending: DraftTree | None = None
+        self.start: StreamStart | None = None
         self.storage = torch.empty(
             (config.num_layers, 2, blocks, config.num_kv_heads, BLOCK, config.head_dim),
             dtype=torch.float32,
@@ -41,6 +58,11 @@ class KeyValueCache:
     def positions(self) -> int:
         """Positions with storage behind them, scratch included."""
         return self.storage.shape[2] * BLOCK
+
+    def forget_step(self) -> None:
+        """No step is pending any more, and no stream can start."""
+        self.pending = None
+        self.start = None
 
     def rows(self, layer: int) -> Tensor:
         """A layer's storage as flat rows, (2 * blocks * kv_heads * BLOCK, head_dim), numbered as `key_rows` says."""
@@ -68,6 +90,8 @@ class KeyValueCache:
             flat.index_copy_(1, self._both_rows(target), flat.index_select(1, self._both_rows(source)))
         self.length += len(path)
         self.pending = None
+        if self.start is not None:
+            self.start = replace(self.start, last=path[-1])
 
     def copy(self) -> KeyValueCache:
         """An independent cache of the same capacity that holds the committed tokens."""

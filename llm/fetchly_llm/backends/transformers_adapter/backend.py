@@ -17,6 +17,7 @@ from fetchly_llm.backend import Cache, StepOutput
 from fetchly_llm.checkpoint import read_model_config
 from fetchly_llm.config import EngineConfig, ModelConfig
 from fetchly_llm.errors import CapacityExceeded, ModelUnsupported, RequestInvalid
+from fetchly_llm.streams import StreamAnchor, StreamDraft
 from fetchly_llm.tree import DraftTree
 
 
@@ -54,6 +55,7 @@ class TransformersBackend:
                 f"prefill_chunk ({engine.prefill_chunk}) must be a multiple of width ({engine.width}) for this model"
             )
         self._model = model
+        self._parameters: int = sum(parameter.numel() for parameter in model.parameters())
         self._arguments = frozenset(inspect.signature(model.forward).parameters)
         # The argument changed its name within transformers 5.
         self._cache_argument = "cache" if "cache" in self._arguments else "past_key_values"
@@ -73,7 +75,8 @@ class TransformersBackend:
     def load(cls, folder: Path, engine: EngineConfig) -> TransformersBackend:
         """Read a Hugging Face checkpoint (safetensors, no code from the folder is run).
 
-        Raises ModelUnsupported where transformers is missing or cannot run the model step by step.
+        Raises ModelUnsupported where transformers is missing or cannot run the model step by step, RequestInvalid
+        for a streams file, which only the Llama family has.
         """
         try:
             import transformers
@@ -81,6 +84,10 @@ class TransformersBackend:
             raise ModelUnsupported(
                 f"the model in {folder} needs the transformers library", hint="Install fetchly[transformers]."
             ) from error
+        if engine.streams_file is not None:
+            raise RequestInvalid(
+                "models that transformers runs have no speculative streams", hint="Leave out the streams file."
+            )
         config = read_model_config(folder)
         try:
             model: Any = transformers.AutoModelForCausalLM.from_pretrained(
@@ -106,6 +113,11 @@ class TransformersBackend:
         return self._width
 
     @property
+    def branching(self) -> bool:
+        """Chains only."""
+        return False
+
+    @property
     def prefill_chunk(self) -> int:
         """C: tokens of every prefill chunk."""
         return self._chunk
@@ -118,6 +130,21 @@ class TransformersBackend:
         versions = f"torch-{torch.__version__}/transformers-{transformers.__version__}"
         device = f"{self._model.device}-{torch.get_num_threads()}t" if self._model is not None else "closed"
         return f"transformers/fp32/{versions}/{device}/W{self._width}/C{self._chunk}"
+
+    @property
+    def streams(self) -> int:
+        """None."""
+        return 0
+
+    @property
+    def stream_parameters(self) -> int:
+        """None."""
+        return 0
+
+    @property
+    def parameters(self) -> int:
+        """The model's parameters; tied ones count once."""
+        return self._parameters
 
     def new_cache(self, capacity: int) -> TransformersCache:
         """An empty cache for `capacity` positions. Raises CapacityExceeded above the model's limit and a tree."""
@@ -173,6 +200,10 @@ class TransformersBackend:
         own.pending = tree
         rows = [own.length - whole + row for row in logit_rows]
         return StepOutput(np.ascontiguousarray(np.concatenate(found)[rows]))
+
+    def speculate(self, cache: Cache, anchors: Sequence[StreamAnchor]) -> tuple[StreamDraft, ...]:
+        """Raises RequestInvalid: this back-end has no streams."""
+        raise RequestInvalid("the model has no speculative streams", hint="Draft from other sources.")
 
     def commit(self, cache: Cache, path: Sequence[int]) -> None:
         """Keep the first nodes of the last chain. Raises RequestInvalid for anything else."""

@@ -23,7 +23,7 @@ def test_the_llama_family_runs_natively(tmp_path: Path, family: str) -> None:
 def test_without_torch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "torch", None)
     with pytest.raises(ModelUnsupported) as caught:
-        load_backend(make_tiny_model(tmp_path), EngineConfig())
+        load_backend(make_tiny_model(tmp_path), EngineConfig(device="cpu"))
     assert "fetchly[torch]" in (caught.value.hint or "")
 
 

@@ -231,3 +231,18 @@ def test_a_number_of_threads_that_no_machine_has_is_refused(tmp_path: Path, thre
 def test_an_unknown_device_is_not_taken_for_auto(tmp_path: Path) -> None:
     with pytest.raises(RequestInvalid, match="'tpu'"):
         TorchReferenceBackend.load(make_tiny_model(tmp_path), EngineConfig(device="tpu"))  # type: ignore[arg-type]
+
+
+def test_another_width_shares_the_weights_and_is_its_own_back_end(backend: TorchReferenceBackend) -> None:
+    narrow = backend.with_width(1)
+    assert (narrow.width, backend.width) == (1, 4)
+    assert narrow.parameters == backend.parameters
+    assert narrow.identity == backend.identity.replace("/W4/", "/W1/")
+    cache = narrow.new_cache(80)
+    narrow.prefill(cache, TOKENS[:40])
+    logits = narrow.step(cache, DraftTree.root(TOKENS[40]), [0]).logits
+    other = backend.new_cache(80)
+    backend.prefill(other, TOKENS[:40])
+    assert np.abs(logits - backend.step(other, DraftTree.root(TOKENS[40]), [0]).logits).max() < 1e-4
+    narrow.close()
+    backend.step(other, DraftTree.root(TOKENS[40]), [0])

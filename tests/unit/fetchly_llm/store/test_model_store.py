@@ -15,6 +15,7 @@ from fetchly_llm.store.catalogue import CATALOGUE, DEFAULT_MODEL
 from fetchly_llm.store.entry import SilentProgress
 from fetchly_llm.store.gguf_conversion import convert_gguf
 from fetchly_llm.store.model_store import default_root
+from fetchly_llm.stream_config import STREAMS_FILE
 from tests.support.tiny_gguf import TinyModel
 
 
@@ -234,3 +235,12 @@ def test_manifests_of_another_version_are_not_trusted(store: ModelStore, gguf_pa
         manifest.write_text(contents)
         assert all(entry.path is None for entry in store.list())
         assert store.resolve(str(gguf_path)) == model
+
+
+def test_streams_are_no_weights_of_the_model_s_own(store: ModelStore, folder: Path) -> None:
+    own = store.show(str(folder)).parameters
+    (folder / STREAMS_FILE).write_bytes((folder / "model.safetensors").read_bytes())
+    assert store.show(str(folder)).parameters == own
+    (folder / "model.safetensors").unlink()
+    with pytest.raises(ModelMissing, match="safetensors"):
+        store.resolve(str(folder))

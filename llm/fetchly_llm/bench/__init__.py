@@ -1,0 +1,1 @@
+"""Workloads in; side-by-side measurements of one engine against itself, in one process, out."""

@@ -58,4 +58,6 @@ say "installing fetchly[$extras]"
 pip install --editable ".[$extras]"
 "$venv/bin/python" -c 'from fetchly.crawler.chromium import find_chromium; find_chromium()' 2>/dev/null ||
     say "no Chromium here, which pages filled by scripts need: $venv/bin/playwright install chromium (Debian: apt-get install chromium)"
+"$venv/bin/python" -c 'import sys; from fetchly_llm.backends.native.library import available; sys.exit(available() or 0)' 2>/dev/null ||
+    say "no native kernels, so decoding is about ten times slower: install a C++ compiler (Debian: apt-get install g++) and run this again"
 say "done: $venv/bin/fetchly --help"

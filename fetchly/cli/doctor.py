@@ -32,6 +32,9 @@ def doctor(
     device = engine.device_line()
     if device:
         _line("ok", "device", device)
+    obstacle = engine.native_obstacle()
+    if obstacle is not None:
+        _line("note", "kernels", f"not our own, so decoding is about ten times slower: {obstacle}")
     _browser_line()
     _line("ok", "memory", f"{_memory_bytes() / 1e9:.1f} GB, the default model takes about 1.2")
     root = engine.store_root()

@@ -65,7 +65,7 @@ class DecodeBench:
         self,
         reference: str,
         *,
-        device: Literal["auto", "cpu", "cuda"],
+        device: Literal["auto", "native", "cpu", "cuda"],
         threads: int | None,
         width: int | None,
         streams_file: Path | None,
@@ -162,15 +162,52 @@ PARTS = (
 
 
 def parts() -> tuple[Part, ...]:
-    """The libraries that matter and the versions that are installed."""
-    return tuple(Part(name, _version(name), purpose, required) for name, purpose, required in PARTS)
+    """The libraries that matter and the versions that are installed. Our own kernels do without torch."""
+    needs_torch = native_obstacle() is not None
+    return tuple(
+        Part(name, _version(name), purpose, required and (name != "torch" or needs_torch))
+        for name, purpose, required in PARTS
+    )
 
 
 def device_line() -> str:
-    """What torch would run on, in words; empty without torch."""
+    """What the model would run on, in words; empty where nothing can run it."""
     from fetchly_llm.backends.registry import describe_device  # an import of seconds: only this command pays it
 
     return describe_device()
+
+
+def native_obstacle() -> str | None:
+    """Why the model does not run on our own kernels here; None where it can."""
+    from fetchly_llm.backends.registry import native_obstacle as obstacle
+
+    return obstacle()
+
+
+def measure_steps(
+    reference: str,
+    *,
+    device: Literal["auto", "native", "cpu", "cuda"],
+    threads: int | None,
+    width: int | None,
+    context: int,
+    rows: Sequence[int],
+    offline: bool,
+    progress: Progress,
+) -> list[dict[str, Any]]:
+    """What a decode step costs by its number of rows; one line each."""
+    from fetchly_llm.backends.registry import load_backend
+    from fetchly_llm.bench.step import measure_steps as measure
+    from fetchly_llm.config import EngineConfig
+
+    config = EngineConfig(device=device, threads=threads)
+    with _worded():
+        folder = ModelStore().resolve(reference, progress=progress, offline=offline)
+        backend = load_backend(folder.path, replace(config, width=width) if width is not None else config)
+        try:
+            return [row.line() for row in measure(backend, context, rows)]
+        finally:
+            backend.close()
 
 
 def store_root() -> Path:

@@ -35,7 +35,7 @@ def evaluate(
     ),
     report: Path | None = typer.Option(None, "--report", help="The report as JSON in a file."),
     model: str | None = typer.Option(None, help="A name, a folder, hf:ORG/NAME or pypi:NAME==VERSION/FILE."),
-    device: Literal["auto", "cpu", "cuda"] | None = typer.Option(None, help="Where the model runs."),
+    device: Literal["auto", "native", "cpu", "cuda"] | None = typer.Option(None, help="Where the model runs."),
     threads: int | None = typer.Option(None, min=1, help="CPU threads."),
     draft: str | None = typer.Option(None, help="forced, lookup, streams; or none. The record is the same."),
     temperature: float | None = typer.Option(None, min=0.0, max=10.0, help="0 is greedy."),

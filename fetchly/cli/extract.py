@@ -47,7 +47,7 @@ def extract(
     stats_json: Path | None = typer.Option(None, "--stats-json", help="The same as JSON in a file."),
     show_document: bool = typer.Option(False, "--show-document", help="Print what the model would read, and stop."),
     model: str | None = typer.Option(None, help="A name, a folder, hf:ORG/NAME or pypi:NAME==VERSION/FILE."),
-    device: Literal["auto", "cpu", "cuda"] | None = typer.Option(None, help="Where the model runs."),
+    device: Literal["auto", "native", "cpu", "cuda"] | None = typer.Option(None, help="Where the model runs."),
     threads: int | None = typer.Option(None, min=1, help="CPU threads."),
     draft: str | None = typer.Option(None, help="forced, lookup, streams; or none. The record is the same."),
     verify: Literal["match", "rejection"] | None = typer.Option(

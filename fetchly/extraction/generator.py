@@ -98,7 +98,7 @@ class ExtractionStats:
             mask_ms=self.mask_ms + other.mask_ms,
             verify_ms=self.verify_ms + other.verify_ms,
             commit_ms=self.commit_ms + other.commit_ms,
-            ttft_ms=self.ttft_ms,
+            ttft_ms=self.ttft_ms or other.ttft_ms,
             peak_memory_mb=max(self.peak_memory_mb, other.peak_memory_mb),
             left_out_blocks=other.left_out_blocks,
             left_out_characters=other.left_out_characters,

@@ -49,13 +49,13 @@ class LocalGenerator:
         self,
         model: str = "fetchly-135m",
         *,
-        device: Literal["auto", "cpu", "cuda"] = "auto",
+        device: Literal["auto", "native", "cpu", "cuda"] = "auto",
         threads: int | None = None,
         offline: bool = False,
         progress: Progress | None = None,
     ) -> None:
         self._model = model
-        self._device: Literal["auto", "cpu", "cuda"] = device
+        self._device: Literal["auto", "native", "cpu", "cuda"] = device
         self._threads = threads
         self._offline = offline
         self._progress = progress

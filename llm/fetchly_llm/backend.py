@@ -80,6 +80,14 @@ class Backend(Protocol):
     def parameters(self) -> int:
         """The model's own parameters, streams apart."""
 
+    @property
+    def weight_bytes(self) -> int:
+        """Memory of those."""
+
+    @property
+    def threads(self) -> int:
+        """Of the processor, that a pass runs on."""
+
     def new_cache(self, capacity: int) -> Cache:
         """An empty cache for `capacity` positions. Raises CapacityExceeded above the model's limit."""
 

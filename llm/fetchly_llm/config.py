@@ -50,12 +50,14 @@ class ModelConfig:
 class EngineConfig:
     """How one engine runs. Everything here that changes bits is part of the output's identity.
 
-    `threads` = None leaves the choice to the back-end (physical cores). `context_length` bounds prompt plus
-    answer in tokens. `prefix_entries` is how many shared prompt prefixes the prefix cache keeps. `streams_file` holds
-    the model's speculative streams; None takes those in the model's folder, if any. Streams change no bits.
+    `device` "auto" is cuda where torch sees a GPU, else native (C++ kernels on the processor) where they were built and
+    run the model, else cpu (torch on the processor). `threads` = None leaves the choice to the back-end (physical
+    cores). `context_length` bounds prompt plus answer in tokens. `prefix_entries` is how many shared prompt prefixes
+    the prefix cache keeps. `streams_file` holds the model's speculative streams; None takes those in the model's
+    folder, if any. Streams change no bits.
     """
 
-    device: Literal["auto", "cpu", "cuda"] = "auto"
+    device: Literal["auto", "native", "cpu", "cuda"] = "auto"
     threads: int | None = None
     context_length: int = 4096
     width: int = 8

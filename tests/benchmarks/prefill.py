@@ -56,7 +56,7 @@ def measure(folder: Path, options: argparse.Namespace) -> dict[str, object]:
     from fetchly_llm.tree import DraftTree
 
     began = time.perf_counter()
-    engine = EngineConfig(width=options.width, prefill_chunk=options.chunk, threads=options.threads)
+    engine = EngineConfig(device="cpu", width=options.width, prefill_chunk=options.chunk, threads=options.threads)
     backend = load_backend(folder, engine)
     loaded = time.perf_counter()
     cache = backend.new_cache(options.prompt + 64)

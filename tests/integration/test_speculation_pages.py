@@ -12,6 +12,7 @@ from fetchly.document.worker import DocumentReader
 from fetchly.extraction.local import LocalGenerator
 from fetchly.lab.dataset import Dataset
 from fetchly.lab.examples import Example, ExampleMaker, ExampleOptions
+from fetchly_llm.backends.native.library import available
 from fetchly_llm.backends.registry import load_backend
 from fetchly_llm.checkpoint import read_model_config
 from fetchly_llm.config import EngineConfig
@@ -50,13 +51,20 @@ class Loaded:
     drafters: Drafters
 
 
-@pytest.fixture(scope="module")
-def loaded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Loaded]:
+@pytest.fixture(scope="module", params=["cpu", "native"])
+def loaded(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Loaded]:
     folder = ModelStore().resolve("fetchly-135m").path
     model = read_model_config(folder)
     streams = tmp_path_factory.mktemp("streams") / STREAMS_FILE
     save_file(random_tensors(STREAMS, model), streams, metadata=stream_metadata(STREAMS, model))
-    config = EngineConfig(device="cpu", context_length=2048, prefix_entries=0, streams_file=streams)
+    if request.param == "native" and (obstacle := available()) is not None:
+        pytest.skip(f"no native kernels: {obstacle}")
+    config = EngineConfig(
+        device=request.param,
+        context_length=2048,
+        prefix_entries=0,
+        streams_file=streams if request.param == "cpu" else None,
+    )
     backend, tokenizer = load_backend(folder, config), Tokenizer.load(folder)
     eos = sorted({*backend.config.eos_token_ids, *tokenizer.eos_token_ids})
     vocab_size = backend.config.vocab_size
@@ -103,17 +111,19 @@ def asked(example: Example, temperature: float) -> GenerationRequest:
 @pytest.mark.parametrize("name", SETS)
 def test_drafts_change_no_token_of_a_real_page(loaded: Loaded, examples: dict[str, Example], name: str) -> None:
     prefilled: PrefilledPrompt = loaded.engine.prefill(examples[name].prompt_ids)
+    moved = 0
     for temperature in TEMPERATURES:
         request = asked(examples[name], temperature)
         plain = loaded.engine.generate(request, prefilled)
         assert plain.stats.acceptance_length <= 1
         loaded.drafters.answer = plain.token_ids
         mode: StreamMode = "fused" if temperature else "deferred"
-        drafted = [loaded.engine.generate(replace(request, draft=draft, stream_mode=mode), prefilled) for draft in ARMS]
-        for draft, each in zip(ARMS, drafted, strict=True):
-            assert_same(each, plain, draft)
-            assert bool(each.stats.stream_passes) == ("streams" in draft)
-        assert sum(each.stats.moved_rows for each in drafted) > 0
+        for draft in (arm for arm in ARMS if "streams" not in arm or loaded.engine.backend.streams):
+            drafted = loaded.engine.generate(replace(request, draft=draft, stream_mode=mode), prefilled)
+            assert_same(drafted, plain, draft)
+            assert bool(drafted.stats.stream_passes) == ("streams" in draft)
+            moved += drafted.stats.moved_rows
+    assert moved > 0
 
 
 def assert_same(drafted: Generation, plain: Generation, draft: tuple[str, ...]) -> None:

@@ -186,6 +186,14 @@ class ToyBackend:
     def parameters(self) -> int:
         return 0
 
+    @property
+    def weight_bytes(self) -> int:
+        return 0
+
+    @property
+    def threads(self) -> int:
+        return 1
+
     def new_cache(self, capacity: int) -> ToyCache:
         return ToyCache(capacity)
 

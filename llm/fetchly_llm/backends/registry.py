@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import ctypes
 import os
+import sys
 from pathlib import Path
 
 from fetchly_llm.backend import Backend
@@ -14,11 +16,21 @@ from fetchly_llm.errors import ModelUnsupported
 def load_backend(folder: Path, engine: EngineConfig) -> Backend:
     """Load the model in `folder`: the Llama family natively, other architectures through transformers.
 
-    `engine.device` "auto" is cuda where torch sees a GPU, else cpu. Raises ModelMissing, WeightsMismatch,
+    `engine.device` "auto" is cuda where torch sees a GPU; else native, without torch, where the kernels are there, run
+    the model, and no streams file is asked for; else cpu, which is torch. Speculative streams are loaded by torch for
+    the Llama family alone, from `engine.streams_file` or from the model's folder. Raises ModelMissing, WeightsMismatch,
     ModelUnsupported (also where a library is missing: the hint names the extra to install), and RequestInvalid for
     settings that cannot be.
     """
     family = read_model_config(folder).family
+    if engine.device == "native" or (engine.device == "auto" and family != "other" and _native_is_best(engine)):
+        from fetchly_llm.backends.native.backend import NativeBackend
+
+        try:
+            return NativeBackend.load(folder, engine)
+        except ModelUnsupported:
+            if engine.device == "native":
+                raise
     # torch's threads meet some hundred times a step. By default they spin for milliseconds while they wait, which
     # starves whatever shares the cores, ourselves included: beside two busy processes prefill fell from 100 to 20
     # tokens/s. A short spin keeps the speed of an idle machine. GNU OpenMP reads this when torch loads, unless a policy
@@ -39,8 +51,19 @@ def load_backend(folder: Path, engine: EngineConfig) -> Backend:
     return TorchReferenceBackend.load(folder, engine)
 
 
+def native_obstacle() -> str | None:
+    """Why the native back-end is not used on this machine, in a few words; None where it is."""
+    from fetchly_llm.backends.native.library import available
+
+    return available()
+
+
 def describe_device() -> str:
-    """What torch would run on, in words; empty where torch cannot be imported."""
+    """What device "auto" comes to here, in words; empty where neither native kernels nor torch can run a model."""
+    if native_obstacle() is None and not _torch_sees_gpu():
+        from fetchly_llm.backends.native.library import default_threads, usable_kernels
+
+        return f"CPU, {default_threads()} threads, native kernels {usable_kernels()[0]}"
     try:
         import torch
     except ImportError:
@@ -48,3 +71,30 @@ def describe_device() -> str:
     if torch.cuda.is_available():
         return f"GPU {torch.cuda.get_device_name(0)} (CUDA {torch.version.cuda})"
     return f"CPU, {torch.get_num_threads()} threads, {torch.backends.cpu.get_cpu_capability()}"
+
+
+def _native_is_best(engine: EngineConfig) -> bool:
+    """No streams file, kernels that are there, and no GPU."""
+    return engine.streams_file is None and native_obstacle() is None and not _torch_sees_gpu()
+
+
+def _torch_sees_gpu() -> bool:
+    """Ask the driver first: torch takes seconds to import, and without a GPU there is nothing to ask it."""
+    if _driver_gpus() == 0:
+        return False
+    try:
+        import torch
+    except ImportError:
+        return False
+    return torch.cuda.is_available()
+
+
+def _driver_gpus() -> int:
+    """GPUs that the NVIDIA driver lists; 0 where there is none."""
+    try:
+        driver = ctypes.CDLL("nvcuda.dll" if sys.platform == "win32" else "libcuda.so.1")
+    except OSError:
+        return 0
+    count = ctypes.c_int()
+    listed = driver.cuInit(0) == 0 and driver.cuDeviceGetCount(ctypes.byref(count)) == 0
+    return count.value if listed else 0

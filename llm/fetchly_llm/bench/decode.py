@@ -59,9 +59,9 @@ class DecodeBench:
             model=self._model.name,
             backend=backend.identity,
             one_row_backend=one_row.identity,
-            parameters=backend.parameters,
+            weight_bytes=backend.weight_bytes,
             stream_parameters=backend.stream_parameters,
-            threads=self._threads(),
+            threads=None if self._replay else backend.threads,
             width=backend.width,
             tree_rows=engine.tree_rows,
             row_numbers=2 * shape.num_layers * shape.num_kv_heads * shape.head_dim,
@@ -98,13 +98,6 @@ class DecodeBench:
         from fetchly_llm.backends.registry import load_backend
 
         return Engine(load_backend(self._model.path, narrow), self.tokenizer, narrow)  # a second copy of the weights
-
-    def _threads(self) -> int | None:
-        if self._replay:
-            return None
-        import torch
-
-        return torch.get_num_threads()
 
 
 @runtime_checkable

@@ -16,7 +16,7 @@ from fetchly_llm.bench.measurement import DecodeOptions, DocumentRun
 from fetchly_llm.metrics import GenerationStats, Share
 
 ALL = "all"
-_NUMBER_MB = 4e-6  # fp32 in every back-end there is
+_NUMBER_MB = 4e-6  # streams, keys and values are fp32 in every back-end there is
 _DIGITS = 5
 
 Interval = tuple[float, float] | None
@@ -32,7 +32,7 @@ class RunFacts:
     model: str
     backend: str
     one_row_backend: str
-    parameters: int
+    weight_bytes: int
     stream_parameters: int
     threads: int | None
     width: int | None
@@ -196,7 +196,7 @@ def _row(part: _Part, arm: Arm, options: DecodeOptions, facts: RunFacts) -> Deco
         by_source=_sum(s.tokens_by_source for s in stats),
         extra_parameters=extra,
         extra_memory_mb=None if facts.replay else (extra + drafted) * _NUMBER_MB,
-        model_memory_mb=None if facts.replay else facts.parameters * _NUMBER_MB,
+        model_memory_mb=None if facts.replay else facts.weight_bytes * 1e-6,
         tokens_per_step_ci95=per_step.interval,
         ratio_to_plain_ci95=to_plain.median.interval,
         ratio_to_fastest_plain_ci95=to_fastest.median.interval,

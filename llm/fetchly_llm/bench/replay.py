@@ -62,6 +62,8 @@ class ReplayBackend:
     streams = 0
     stream_parameters = 0
     parameters = 0
+    weight_bytes = 0
+    threads = 1
 
     def __init__(self, config: ModelConfig, tokenizer: Tokenizer, engine: EngineConfig) -> None:
         if engine.width < 1:

@@ -89,6 +89,16 @@ class TorchReferenceBackend:
             streams = load_streams(file, config, device) if file else None
             return cls(config, load_weights(folder, config, device), engine, tapped_layers, streams)
 
+    @property
+    def weight_bytes(self) -> int:
+        """All is kept in fp32."""
+        return 4 * self.parameters
+
+    @property
+    def threads(self) -> int:
+        """Those of torch, in the whole process."""
+        return torch.get_num_threads()
+
     def with_width(self, width: int) -> TorchReferenceBackend:
         """The same model with steps of `width` rows; the weights are shared, and freed with the last of the two."""
         assert self._weights is not None, "the back-end is closed"

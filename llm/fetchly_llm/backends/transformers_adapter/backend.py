@@ -146,6 +146,16 @@ class TransformersBackend:
         """The model's parameters; tied ones count once."""
         return self._parameters
 
+    @property
+    def weight_bytes(self) -> int:
+        """All is kept in fp32."""
+        return 4 * self.parameters
+
+    @property
+    def threads(self) -> int:
+        """Those of torch, in the whole process."""
+        return torch.get_num_threads()
+
     def new_cache(self, capacity: int) -> TransformersCache:
         """An empty cache for `capacity` positions. Raises CapacityExceeded above the model's limit and a tree."""
         if capacity < 1:

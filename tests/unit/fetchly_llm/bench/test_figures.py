@@ -26,7 +26,7 @@ TIMES = (
     "tpot_ms_p95", "forward_ms_per_step", "commit_ms_per_step", "stream_ms_per_step", "ratio_of_sums_to_plain",
 )  # fmt: skip
 FACTS = RunFacts(
-    "tiny", "torch/W8", "torch/W1", 1_000_000, 50_000, 2, width=8, tree_rows=8, row_numbers=1000, replay=False
+    "tiny", "torch/W8", "torch/W1", 4_000_000, 50_000, 2, width=8, tree_rows=8, row_numbers=1000, replay=False
 )
 ARMS = choose_arms(("lookup", "streams"), 3, True).arms
 NONE, PLAIN_1, LOOKUP, STREAMS = ARMS

@@ -1,0 +1,107 @@
+"""The shared library beside this file in; its functions, typed, or why they cannot be used, out."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import platform
+from ctypes import POINTER, c_char_p, c_float, c_int32, c_int64, c_void_p
+from functools import cache
+from pathlib import Path
+
+VERSION = 1
+"""Of the interface and of the bits; the library says the same, or was built from other sources."""
+
+BLOCK = 64
+MOST_ROWS = 128
+KERNELS = ("avx512", "avxvnni", "avx2", "generic")
+"""Best first. All give the same bits."""
+
+_FILE = Path(__file__).with_name("kernels.so")
+
+
+class Shape(ctypes.Structure):
+    """`Shape` of source/weights.hpp."""
+
+    _fields_ = [
+        *((name, c_int32) for name in ("vocab", "hidden", "inner", "layers", "heads", "kv_heads", "dim")),
+        *((name, c_int32) for name in ("qkv_bias", "output_bias", "qk_norm", "tied", "int8")),
+        ("epsilon", c_float),
+    ]
+
+
+class CacheView(ctypes.Structure):
+    """`Cache` of source/attention.hpp."""
+
+    _fields_ = [("keys", c_void_p), ("values", c_void_p), ("blocks", c_int64)]
+
+
+class Pass(ctypes.Structure):
+    """`Pass` of source/model.hpp."""
+
+    _fields_ = [
+        ("cache", CacheView),
+        *((name, c_void_p) for name in ("tokens", "parents", "logit_rows", "logits", "cosine", "sine")),
+        ("angles", c_int64),
+        *((name, c_int32) for name in ("committed", "rows", "logit_count")),
+    ]
+
+
+class LibraryMissing(Exception):
+    """There are no kernels to use; the message says why."""
+
+
+@cache
+def library() -> ctypes.CDLL:
+    """The loaded library. Raises LibraryMissing where it was not built, or was built from other sources."""
+    if not _FILE.is_file():
+        raise LibraryMissing("its library was not built, as the installation found no C++ compiler that could")
+    try:
+        loaded = ctypes.CDLL(str(_FILE))
+        loaded.native_version.restype = c_int32
+        found = loaded.native_version()
+    except (OSError, AttributeError) as error:
+        raise LibraryMissing(f"its library cannot be loaded: {error}") from error
+    if found != VERSION:
+        raise LibraryMissing(f"its library has version {found}, not {VERSION}: install fetchly again")
+    loaded.native_has_kernels.argtypes = [c_char_p]
+    loaded.native_has_kernels.restype = c_int32
+    loaded.native_open.argtypes = [POINTER(Shape), c_char_p, c_int32, POINTER(c_void_p)]
+    loaded.native_load.argtypes = [c_void_p, c_int32, c_int32, c_int32, c_void_p, c_int64, c_int64]
+    loaded.native_run.argtypes = [c_void_p, POINTER(Pass)]
+    loaded.native_move.argtypes = [c_void_p, POINTER(CacheView), c_void_p, c_void_p, c_int32]
+    for name in ("native_open", "native_load", "native_run", "native_move"):
+        getattr(loaded, name).restype = c_char_p
+    loaded.native_close.argtypes = [c_void_p]
+    loaded.native_close.restype = None
+    return loaded
+
+
+def usable_kernels() -> tuple[str, ...]:
+    """The kernels that this processor runs, best first. Raises LibraryMissing."""
+    return tuple(name for name in KERNELS if library().native_has_kernels(name.encode()))
+
+
+def available() -> str | None:
+    """None where the back-end is worth using on this machine, else why it is not, in a few words."""
+    try:
+        found = usable_kernels()
+    except LibraryMissing as error:
+        return str(error)
+    # On x86 without fused multiply-add each one is a call of a function; elsewhere the compiler has vectors of them.
+    if found == ("generic",) and platform.machine().lower() in ("x86_64", "amd64"):
+        return "the processor has no AVX2"
+    return None
+
+
+def default_threads() -> int:
+    """Physical cores that this process may use; logical ones where the system does not tell them apart."""
+    usable = os.sched_getaffinity(0) if hasattr(os, "sched_getaffinity") else set(range(os.cpu_count() or 1))
+    cores = set()
+    for cpu in usable:
+        topology = Path(f"/sys/devices/system/cpu/cpu{cpu}/topology")
+        try:
+            cores.add(((topology / "physical_package_id").read_text(), (topology / "core_id").read_text()))
+        except OSError:
+            return len(usable)
+    return len(cores)

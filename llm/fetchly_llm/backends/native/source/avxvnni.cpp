@@ -1,0 +1,2 @@
+// Kernels for AVX2, FMA and AVX-VNNI.
+#include "avx2.cpp"

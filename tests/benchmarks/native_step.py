@@ -1,0 +1,103 @@
+"""A number of threads in; one JSON line with what steps and prefill of the native back-end cost, beside the limit, out.
+
+    python -m tests.benchmarks.native_step [--threads N] [--context 1024] [--kernels avx2] [--precision fp32]
+
+The model has the embedded one's shape and random weights. L is the time that reading the weights (one byte each) and
+the keys and values (two bytes each) takes at the bandwidth that this process measures. Times are medians in ms; rounds
+are interleaved, so that numbers of rows meet the same machine.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import statistics
+import time
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+
+import numpy as np
+
+from fetchly_llm.backends.native.backend import NativeBackend
+from fetchly_llm.backends.native.library import KERNELS, default_threads
+from fetchly_llm.config import EngineConfig
+from fetchly_llm.tree import DraftTree
+from tests.support.native_model import WIDE, random_tensors
+
+ROWS = (1, 2, 4, 8, 16, 32)
+EMBEDDED = replace(WIDE, num_layers=30, vocab_size=49152)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--threads", type=int, default=default_threads())
+    parser.add_argument("--context", type=int, default=1024)
+    parser.add_argument("--rounds", type=int, default=15)
+    parser.add_argument("--kernels", choices=KERNELS)
+    parser.add_argument("--precision", choices=("int8", "fp32"), default="int8")
+    print(json.dumps(measure(parser.parse_args())))
+
+
+def measure(options: argparse.Namespace) -> dict[str, object]:
+    tensors = random_tensors(EMBEDDED)
+    engine = EngineConfig(threads=options.threads)
+    began = time.perf_counter()
+    backend = NativeBackend(EMBEDDED, tensors, engine, precision=options.precision, kernels=options.kernels)
+    loaded = time.perf_counter() - began
+    del tensors
+    cache = backend.new_cache(options.context + max(ROWS))
+    prompt = [token % EMBEDDED.vocab_size for token in range(options.context)]
+
+    def prefill() -> None:
+        backend.truncate(cache, 0)
+        backend.prefill(cache, prompt)
+
+    prefill_ms = statistics.median(milliseconds(prefill) for _ in range(5))
+    steps: dict[int, list[float]] = {rows: [] for rows in ROWS}
+    bandwidths = []
+    for number in range(options.rounds + 1):
+        bandwidths.append(bandwidth(options.threads))
+        for rows in ROWS:
+            tree = DraftTree.chain(prompt[:rows], "measured")
+            spent = milliseconds(lambda tree=tree, rows=rows: backend.step(cache, tree, range(rows)))
+            if number:  # the first round warms up
+                steps[rows].append(spent)
+    step_ms = {rows: statistics.median(spent) for rows, spent in steps.items()}
+    keys = 2 * EMBEDDED.num_layers * EMBEDDED.num_kv_heads * EMBEDDED.head_dim * options.context
+    limit_ms = 1000.0 * (backend.parameters + 2 * keys) / statistics.median(bandwidths)
+    return {
+        "identity": backend.identity,
+        "kernels": backend.kernels,
+        "threads": options.threads,
+        "context": options.context,
+        "load_s": round(loaded, 2),
+        "bandwidth_gb_s": round(statistics.median(bandwidths) / 1e9, 1),
+        "prefill_tokens_s": round(1000.0 * options.context / prefill_ms),
+        "limit_ms": round(limit_ms, 2),
+        "step_ms": {rows: round(spent, 2) for rows, spent in step_ms.items()},
+        "best_ms": {rows: round(min(spent), 2) for rows, spent in steps.items()},
+        "step_by_limit": {rows: round(spent / limit_ms, 2) for rows, spent in step_ms.items()},
+        "step_by_one_row": {rows: round(spent / step_ms[1], 2) for rows, spent in step_ms.items()},
+    }
+
+
+def milliseconds(work: Callable[[], object]) -> float:
+    began = time.perf_counter()
+    work()
+    return 1000.0 * (time.perf_counter() - began)
+
+
+_READ = np.ones(1 << 26, dtype=np.float32)  # 256 MB, more than caches hold
+
+
+def bandwidth(threads: int) -> float:
+    """Bytes per second that `threads` threads read from memory together."""
+    parts = np.array_split(_READ, threads)
+    with ThreadPoolExecutor(threads) as workers:
+        spent = milliseconds(lambda: list(workers.map(lambda part: np.dot(part, part), parts)))
+    return 1000.0 * _READ.nbytes / spent
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,96 @@
+"""What the native back-end reads of a checkpoint's files, and what it refuses."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from safetensors.numpy import load_file
+from safetensors.torch import save_file
+
+from fetchly_llm.backends.native.backend import NativeBackend
+from fetchly_llm.backends.native.checkpoint_tensors import model_tensors
+from fetchly_llm.backends.native.library import available
+from fetchly_llm.backends.torch_reference.backend import TorchReferenceBackend
+from fetchly_llm.backends.torch_reference.weights import expected_shapes
+from fetchly_llm.checkpoint import read_model_config
+from fetchly_llm.config import EngineConfig
+from fetchly_llm.errors import WeightsMismatch
+from fetchly_llm.tree import DraftTree
+from tests.support.tiny_model import TINY_FAMILIES, make_tiny_model
+
+pytestmark = pytest.mark.skipif(available() is not None, reason=f"no native kernels: {available()}")
+ENGINE = EngineConfig(device="cpu", threads=1, width=4, prefill_chunk=32)
+
+
+def logits(backend: NativeBackend) -> np.ndarray:
+    """Of seven tokens at the start."""
+    cache = backend.new_cache(64)
+    return backend.step(cache, DraftTree.chain([5, 250, 17, 3, 99, 301, 8], "test"), range(7)).logits
+
+
+@pytest.mark.parametrize("precision", ["int8", "fp32"])
+def test_tensors_of_two_bytes(tmp_path: Path, precision: str) -> None:
+    folder, found = make_tiny_model(tmp_path / "model"), []
+    for kind in (torch.bfloat16, torch.float16, torch.float32):
+        other = make_tiny_model(tmp_path / str(kind))
+        tensors = {
+            name: torch.from_numpy(value).to(torch.bfloat16).to(torch.float16).to(kind)
+            for name, value in load_file(folder / "model.safetensors").items()
+        }
+        save_file(tensors, other / "model.safetensors")
+        found.append(logits(NativeBackend.load(other, ENGINE, precision=precision)))  # type: ignore[arg-type]
+    assert np.array_equal(found[0], found[2])
+    assert np.array_equal(found[1], found[2])
+
+
+@pytest.mark.parametrize("family", TINY_FAMILIES)
+def test_names_and_shapes_are_those_of_the_reference(tmp_path: Path, family: str) -> None:
+    config = read_model_config(make_tiny_model(tmp_path, family))
+    expected = expected_shapes(config)
+    found = model_tensors(config)
+    assert {tensor.name for tensor in found} == expected.keys()
+    assert all(tensor.rows * tensor.columns == np.prod(expected[tensor.name]) for tensor in found)
+    assert NativeBackend.load(tmp_path, ENGINE).parameters == TorchReferenceBackend.load(tmp_path, ENGINE).parameters
+
+
+def _header(text: bytes, length: int | None = None) -> bytes:
+    return (len(text) if length is None else length).to_bytes(8, "little") + text
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        b"",
+        b"1234567",
+        _header(b"{}", 2**63),
+        _header(b"[]"),
+        _header(b"{'"),
+        _header(b"\xff\xff"),
+        _header(b'{"a": {"dtype": "F32", "shape": [4], "data_offsets": [0, 16]}}'),
+        _header(b'{"a": {"dtype": "F32", "shape": [4], "data_offsets": [0, 8]}}') + b"x" * 16,
+        _header(b'{"a": {"dtype": "F32", "shape": [-4], "data_offsets": [0, 16]}}') + b"x" * 16,
+        _header(b'{"a": {"dtype": "F32", "shape": [4], "data_offsets": [16, 0]}}') + b"x" * 16,
+        _header(b'{"a": {"dtype": 4, "shape": [4], "data_offsets": [0, 16]}}') + b"x" * 16,
+        _header(b'{"a": {"dtype": "F32", "shape": 4, "data_offsets": 16}}') + b"x" * 16,
+        _header(b'{"a": 7}'),
+        _header(b'{"a": {"dtype": "F32", "shape": [4], "data_offsets": [0, 16]}}') + b"x" * 16,  # sound, but not ours
+    ],
+)
+def test_files_that_are_not_the_model(tmp_path: Path, content: bytes) -> None:
+    folder = make_tiny_model(tmp_path)
+    (folder / "model.safetensors").write_bytes(content)
+    with pytest.raises(WeightsMismatch):
+        NativeBackend.load(folder, ENGINE)
+
+
+def test_tensors_of_another_shape(tmp_path: Path) -> None:
+    folder = make_tiny_model(tmp_path)
+    tensors = load_file(folder / "model.safetensors")
+    tensors["model.norm.weight"] = tensors["model.norm.weight"][:-1]
+    tensors["model.layers.1.mlp.up_proj.weight"] = tensors["model.layers.1.mlp.up_proj.weight"].T.copy()
+    save_file({name: torch.from_numpy(value) for name, value in tensors.items()}, folder / "model.safetensors")
+    with pytest.raises(WeightsMismatch, match=r"up_proj.*norm"):
+        NativeBackend.load(folder, ENGINE)

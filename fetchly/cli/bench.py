@@ -79,6 +79,8 @@ def decode(
     if data is None and examples is None and not prompts:
         hint = "name --data ROOT, --examples FILE or --prompts FILE"
         raise ConfigurationError("there is nothing to decode", hint=hint)
+    if data is None and (sets or strip_structured):
+        raise ConfigurationError("--set and --strip-structured choose among pages", hint="name --data ROOT")
     if replay and (prompts or verify == "rejection"):
         raise ConfigurationError(
             "--replay writes right answers, verified by match: no --prompts, no --verify rejection"
@@ -93,8 +95,8 @@ def decode(
         verify=verify,
         stream_mode=streams,
     )
-    writers = [RecordWriter("jsonl", output, append=False)] if output else []
-    writers += [RecordWriter("jsonl", None, append=False)] if as_json else []
+    writers = [RecordWriter("jsonl", None, append=False)] if as_json else []
+    writers += [RecordWriter("jsonl", output, append=False)] if output else []
     datasets = _datasets(data, split, sets) if data is not None else []
     with ProgressBar(quiet) as fetching:
         bench = engine.DecodeBench(
@@ -124,11 +126,14 @@ def decode(
         _say(line)
     if not report.rows:
         raise ExtractionError("no document could be measured", code="NOTHING_MEASURED")
+    lines = [row.line() for row in report.rows]
+    if width is not None and lines[0]["width"] is None:
+        _say("--width changes nothing here: the steps of this back-end have none")
+    print_table(lines)  # before anything that can fail
     for writer in writers:
-        for row in report.rows:
-            writer.add(row.line())
+        for row in lines:
+            writer.add(row)
         writer.close()
-    print_table([row.line() for row in report.rows])
     if plot is not None:
         try:
             engine.plot_decode(report, plot)

@@ -205,6 +205,12 @@ def measure_steps(
         folder = ModelStore().resolve(reference, progress=progress, offline=offline)
         backend = load_backend(folder.path, replace(config, width=width) if width is not None else config)
         try:
+            if width is not None and backend.width is None:
+                raise ConfigurationError(
+                    "--width changes nothing here: the steps of this back-end have none",
+                    where=backend.identity,
+                    hint="leave it out, or measure --device cpu",
+                )
             return [row.line() for row in measure(backend, context, rows)]
         finally:
             backend.close()

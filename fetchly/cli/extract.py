@@ -132,8 +132,12 @@ def _client(settings: Settings, offline: bool, progress: Any) -> Iterator[Client
 
 
 def draft_sources(text: str) -> tuple[str, ...]:
-    """`forced,lookup` as names; `none` is plain decoding."""
+    """`forced,lookup` as names; `none` is plain decoding. Raises ConfigurationError where nothing is named."""
+    from fetchly.errors import ConfigurationError
+
     names = tuple(name.strip() for name in text.split(",") if name.strip())
+    if not names:
+        raise ConfigurationError("no draft source is named", where="draft", hint="none is plain decoding")
     return () if names == ("none",) else names
 
 
@@ -150,8 +154,7 @@ def _one(client: Client, target: str, schema: Any, writer: RecordWriter, evidenc
     if evidence:
         writer.add(_with_evidence(target, result))
     elif isinstance(result.value, list):
-        for record in result.value:
-            writer.add(record)
+        writer.add_list(result.value)
     else:
         writer.add(result.value)
     return _Outcome(target, result, None)

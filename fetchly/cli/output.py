@@ -34,6 +34,7 @@ class RecordWriter:
         self._file = file
         self._append = append
         self._records: list[Any] = []
+        self._is_list = False
 
     def add(self, record: Any) -> None:
         """Take one record."""
@@ -41,9 +42,15 @@ class RecordWriter:
         if self._form == "jsonl" and self._file is None:
             _to_stdout(json.dumps(record, ensure_ascii=False) + "\n")
 
+    def add_list(self, records: Sequence[Any]) -> None:
+        """Take the records of a page that has any number of them, none included: as JSON they stay a list."""
+        self._is_list = True
+        for record in records:
+            self.add(record)
+
     def close(self) -> None:
-        """Write what has been collected. Without a record nothing is written."""
-        if not self._records:
+        """Write what has been collected. Where no page gave an answer, nothing is written."""
+        if not self._records and not self._is_list:
             return
         if self._file is None:
             if self._form != "jsonl":
@@ -60,7 +67,7 @@ class RecordWriter:
             return to_csv(self._records, header)
         if self._form == "jsonl":
             return "".join(json.dumps(record, ensure_ascii=False) + "\n" for record in self._records)
-        shown = self._records[0] if len(self._records) == 1 else self._records
+        shown = self._records[0] if len(self._records) == 1 and not self._is_list else self._records
         return json.dumps(shown, ensure_ascii=False, indent=2) + "\n"
 
     def _to_file(self, file: Path) -> None:
@@ -109,7 +116,7 @@ def to_csv(records: Sequence[Any], header: bool) -> str:
     columns = csv_columns(records)
     target = io.StringIO()
     writer = csv.writer(target, lineterminator="\r\n")
-    if header:
+    if header and columns:
         writer.writerow(columns)
     for record in records:
         flat = _flatten(record)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
@@ -43,8 +44,8 @@ def read_model_config(folder: Path) -> ModelConfig:
         num_heads=heads,
         num_kv_heads=fields.integer("num_key_value_heads", heads if family == "llama" else None),
         head_dim=fields.integer("head_dim", 128 if family == "qwen3" else hidden // heads),
-        rope_theta=float(rope.get("rope_theta", 10000.0)),
-        rms_norm_eps=float(raw.get("rms_norm_eps", 1e-6)),
+        rope_theta=fields.positive("rope_theta", rope.get("rope_theta", 10000.0)),
+        rms_norm_eps=fields.positive("rms_norm_eps", raw.get("rms_norm_eps", 1e-6)),
         tie_word_embeddings=bool(raw.get("tie_word_embeddings", False)),
         # Qwen2 has the biases without saying so; Mistral never has them.
         qkv_bias=family == "qwen2" or (family != "mistral" and bool(raw.get("attention_bias", False))),
@@ -103,13 +104,19 @@ class _Fields:
             raise ModelUnsupported(f"{self._path}: {name} must be a positive whole number, not {value!r}")
         return value
 
+    def positive(self, name: str, value: Any) -> float:
+        """`value` of field `name`, a positive finite number."""
+        if isinstance(value, bool) or not isinstance(value, int | float) or not 0.0 < value < math.inf:
+            raise ModelUnsupported(f"{self._path}: {name} must be a positive number, not {value!r}")
+        return float(value)
+
 
 def _read_json(path: Path) -> Mapping[str, Any]:
     try:
         value = json.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError as error:
         raise ModelMissing(f"no {path.name} in {path.parent}", hint="Name a folder that holds a model.") from error
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, RecursionError) as error:
         raise ModelUnsupported(f"{path} cannot be read: {error}") from error
     if not isinstance(value, dict):
         raise ModelUnsupported(f"{path} is not a JSON object")

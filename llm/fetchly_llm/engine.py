@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from collections import Counter, defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
@@ -28,6 +27,7 @@ from fetchly_llm.speculation.source import DraftSource
 from fetchly_llm.speculation.stream_source import StreamSource
 from fetchly_llm.step_cost import load_or_measure
 from fetchly_llm.tokenizer import Tokenizer
+from fetchly_llm.turns import Turns
 
 SOURCES = (FORCED, LookupSource.name, StreamSource.name)
 """Names of the draft sources that exist."""
@@ -57,6 +57,8 @@ class Engine:
         self.tokenizer = tokenizer
         self._eos = frozenset(backend.config.eos_token_ids) | frozenset(tokenizer.eos_token_ids)
         self._curve = curve or load_or_measure(backend) if backend.width is None else None
+        # Tokens of rejection sampling follow from the trees, which a measurement must not decide.
+        self._rejection_curve = curve or CostCurve.typical(self._curve.most) if self._curve else None
         rows = backend.width or (self._curve.most if self._curve else 1)
         self.context_length = min(config.context_length, backend.config.max_position - rows)
         self._tree_rows = rows
@@ -65,7 +67,7 @@ class Engine:
         # By draft sources, as each set of them meets other places.
         self._calibrations: defaultdict[tuple[str, ...], Calibration] = defaultdict(Calibration)
         self._other_sources = dict(sources or {})
-        self._lock = threading.Lock()
+        self._turns = Turns("the engine")
         self._closed = False
 
     @classmethod
@@ -98,14 +100,14 @@ class Engine:
 
     def prefill(self, prompt_ids: Sequence[int], shared_prefix: int = 0) -> PrefilledPrompt:
         """A cache that holds all of a prompt but its last token, for `generate` to fork as often as is wished."""
-        with self._lock:
+        with self._turns.take():
             self._check_open()
             self._check_prompt(prompt_ids, shared_prefix)
             return self._prefixes.prefill(prompt_ids[:-1], shared_prefix)
 
     def generate(self, request: GenerationRequest, prefilled: PrefilledPrompt | None = None) -> Generation:
         """Write one sequence; from a fork of `prefilled`, where it is given and holds the request's prompt."""
-        with self._lock:
+        with self._turns.take():
             self._check_open()
             self._check(request)
             if prefilled is not None and prefilled.cache.length != len(request.prompt_ids) - 1:
@@ -114,7 +116,7 @@ class Engine:
 
     def close(self) -> None:
         """Free the model. Idempotent."""
-        with self._lock:
+        with self._turns.take():
             if not self._closed:
                 self._closed = True
                 self._prefixes.clear()
@@ -168,7 +170,7 @@ class Engine:
                 backend=self._backend,
                 eos_token_ids=self._eos,
                 rows=self._tree_rows,
-                curve=self._curve,
+                curve=self._curve if request.verify == "match" else self._rejection_curve,
                 calibration=self._calibration(request),
                 room=self.context_length - len(request.prompt_ids),
             )

@@ -40,7 +40,11 @@ def load_or_measure(backend: Backend, folder: Path | None = None) -> CostCurve:
 
 
 def measure(backend: Backend, rows: Sequence[int] = ROWS, context: int = _CONTEXT) -> CostCurve:
-    """Time steps over chains after `context` tokens: the median of a few, interleaved, made monotone."""
+    """Time steps over chains after `context` tokens: the median of a few, interleaved, made monotone.
+
+    Of `rows`, those that a model of few positions has room for.
+    """
+    rows = [count for count in rows if count < backend.config.max_position] or [1]
     context = min(context, backend.config.max_position - max(rows))
     cache = backend.new_cache(context + max(rows))
     backend.prefill(cache, [token % backend.config.vocab_size for token in range(context)])
@@ -59,7 +63,13 @@ def measure(backend: Backend, rows: Sequence[int] = ROWS, context: int = _CONTEX
 
 
 def _key(backend: Backend) -> str:
-    facts = (platform.node(), platform.processor(), backend.identity, repr(backend.config))
+    facts = (
+        platform.node(),
+        platform.processor(),
+        backend.identity,
+        f"{backend.threads} threads",
+        repr(backend.config),
+    )
     return hashlib.sha256("\n".join(facts).encode()).hexdigest()[:32]
 
 

@@ -75,3 +75,23 @@ def test_what_is_drafted_changes_no_token(pair: Pair, draft: tuple[str, ...]) ->
         rows.append(drafted.stats.rows_per_step)
     if draft[0] in ("right", "bushy") or len(draft) > 2:
         assert max(rows) > 1.5, "the drafts were tried"
+
+
+def test_what_steps_cost_on_a_machine_changes_no_token_of_rejection_sampling(
+    tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = make_tiny_model(tmp_path_factory.mktemp("native"), "llama", seed=5)
+    config = EngineConfig(device="native", threads=1, context_length=320, prefill_chunk=32)
+    backend, tokenizer = load_backend(folder, config), Tokenizer.load(folder)
+    steepest = CostCurve((1, 16), (1.0, 16.0))
+    found = []
+    for curve in (*CURVES.values(), steepest):
+        monkeypatch.setattr("fetchly_llm.engine.load_or_measure", lambda backend, curve=curve: curve)
+        engine = Engine(backend, tokenizer, config)
+        requests = [
+            page_request(tokenizer, schema, length=119, temperature=1.0, seed=3, draft=("forced", "lookup"))
+            for schema in SCHEMAS
+        ]
+        found.append([engine.generate(replace(request, verify="rejection")).token_ids for request in requests])
+    assert found[0] == found[1] == found[2]
+    backend.close()

@@ -52,7 +52,11 @@ def read_prompts(file: Path, tokenizer: Tokenizer) -> Iterator[WorkItem]:
     `prompt`), of GSM8K (`question`), or a plain `prompt`. Raises RequestInvalid with file and line for another.
     """
     for line in read_json_lines(file):
-        prompt = tokenizer.chat([Message("user", (_prompt(line),))])
+        text = _prompt(line)
+        try:
+            prompt = tokenizer.chat([Message("user", (text,))])
+        except RequestInvalid as error:
+            raise RequestInvalid(f"{line.where}: {error.message}", hint=error.hint) from error
         yield WorkItem(_prompt_id(line), set_name(file), prompt.ids)
 
 

@@ -85,6 +85,9 @@ def test_other_rope_scalings_are_refused_by_name(tmp_path: Path, kind: str, plac
         ({"num_hidden_layers": "30"}, "num_hidden_layers"),
         ({"rope_scaling": {"rope_type": "llama3", "factor": 8.0}}, "low_freq_factor"),
         ({"eos_token_id": "</s>"}, "eos_token_id"),
+        ({"rope_theta": "x"}, "rope_theta"),
+        ({"rope_theta": 0}, "rope_theta"),
+        ({"rms_norm_eps": -1e-6}, "rms_norm_eps"),
     ],
 )
 def test_what_cannot_run_is_refused_by_name(tmp_path: Path, changes: dict[str, Any], named: str) -> None:
@@ -162,7 +165,7 @@ def test_a_folder_without_a_model(tmp_path: Path) -> None:
         weight_files(tmp_path)
 
 
-@pytest.mark.parametrize("text", ["{", "[]", '"x"'])
+@pytest.mark.parametrize("text", ["{", "[]", '"x"', "[" * 200_000])
 def test_a_broken_configuration(tmp_path: Path, text: str) -> None:
     (tmp_path / "config.json").write_text(text)
     with pytest.raises(ModelUnsupported, match=r"config\.json"):

@@ -84,3 +84,10 @@ def test_certain_nodes_are_verified_whatever_may_be_lost() -> None:
 def test_the_rows_within_an_allowance_are_the_most_that_cost_no_more(curve: CostCurve, allowance: float) -> None:
     within = [rows for rows in range(1, curve.most + 1) if curve.cost(rows) <= curve.cost(1) + allowance]
     assert curve.rows_within(allowance) == max(within)
+
+
+@pytest.mark.parametrize("most", [1, 2, 16])
+def test_a_typical_curve_knows_every_row(most: int) -> None:
+    curve = CostCurve.typical(most)
+    assert curve.most == most
+    assert [curve.cost(rows) for rows in range(1, most + 1)] == pytest.approx([1 + 0.1 * n for n in range(most)])

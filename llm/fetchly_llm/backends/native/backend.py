@@ -31,6 +31,7 @@ from fetchly_llm.config import EngineConfig, ModelConfig
 from fetchly_llm.errors import CapacityExceeded, ModelUnsupported, RequestInvalid
 from fetchly_llm.streams import StreamAnchor, StreamDraft
 from fetchly_llm.tree import DraftTree
+from fetchly_llm.turns import Turns
 
 Precision = Literal["int8", "fp32"]
 MOST_THREADS = 256
@@ -73,6 +74,7 @@ class NativeBackend:
         self._precision = precision
         self._chunk = engine.prefill_chunk
         self._rotary = RotaryTable(config, 0)
+        self._turns = Turns("the back-end")
         self.kernels = kernels or usable[0]
         model = c_void_p()
         self.threads = engine.threads or default_threads()
@@ -234,9 +236,10 @@ class NativeBackend:
         if moved:
             source, target = np.array(moved, dtype=np.int32).T.copy()
             view = own.view
-            problem = self._library.native_move(
-                self._open(), byref(view), _address(source), _address(target), len(moved)
-            )
+            with self._turns.take():
+                problem = self._library.native_move(
+                    self._open(), byref(view), _address(source), _address(target), len(moved)
+                )
             self._expect(problem)
         own.length += len(path)
         own.pending = None
@@ -254,9 +257,10 @@ class NativeBackend:
         own.pending = None
 
     def close(self) -> None:
-        """Free the weights and end the threads. Caches keep their memory until they are dropped too."""
-        self._model = None
-        self._free()
+        """Free the weights and end the threads, after a pass that is under way. Caches keep their memory."""
+        with self._turns.take():
+            self._model = None
+            self._free()
 
     def _open(self) -> c_void_p:
         if self._model is None:
@@ -284,7 +288,9 @@ class NativeBackend:
             len(tokens),
             0 if logit_rows is None else len(logit_rows),
         )
-        self._expect(self._library.native_run(self._open(), byref(one_pass)))
+        with self._turns.take():
+            problem = self._library.native_run(self._open(), byref(one_pass))
+        self._expect(problem)
 
     def _expect(self, problem: bytes | None) -> None:
         if problem:

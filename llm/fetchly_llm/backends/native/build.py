@@ -70,8 +70,11 @@ def build(folder: Path = HERE, extra_flags: Sequence[str] = ()) -> Path:
             raise BuildFailed(f"{compiler[0]} could not link: {_first_line(problem)}")
         # Put in place at once: a process that has the old file open keeps it.
         beside = folder / f"{LIBRARY}.new"
-        shutil.copyfile(linked, beside)
-        os.replace(beside, folder / LIBRARY)
+        try:
+            shutil.copyfile(linked, beside)
+            os.replace(beside, folder / LIBRARY)
+        except OSError as error:
+            raise BuildFailed(f"{folder / LIBRARY} cannot be written: {error.strerror or error}") from error
     return folder / LIBRARY
 
 
@@ -86,8 +89,11 @@ def up_to_date(folder: Path = HERE) -> bool:
 
 def _compiler() -> list[str]:
     named = os.environ.get("CXX")
-    if named:
-        return shlex.split(named)
+    if named and named.strip():
+        try:
+            return shlex.split(named)
+        except ValueError as error:
+            raise BuildFailed(f"$CXX is no command: {named} ({error})") from error
     for name in ("c++", "g++", "clang++"):
         if shutil.which(name):
             return [name]

@@ -192,7 +192,7 @@ def _read_header(file: Path) -> dict[str, _Entry]:
             raise ValueError("the header is not an object")
         header.pop("__metadata__", None)
         return {name: _entry(file, entry, 8 + length, size) for name, entry in header.items()}
-    except (OSError, ValueError, KeyError, TypeError) as error:
+    except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
         raise WeightsMismatch(
             f"{file} cannot be read as safetensors: {error}", hint="Delete it and pull the model again."
         ) from error

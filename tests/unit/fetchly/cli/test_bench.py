@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from fetchly.cli.app import run
+from fetchly_llm.backends.native.library import available
 from tests.support.tiny_dataset import build
 from tests.support.tiny_model import make_tiny_model
 
@@ -119,8 +120,11 @@ def test_pages_become_examples_and_those_that_cannot_are_counted(capsys: pytest.
         (["--examples", "empty.jsonl"], 1, "NO_EXAMPLES"),
         (["--examples", "bad.jsonl"], 2, "bad.jsonl:1: 'prompt_ids' is missing"),
         (["--prompts", "bad.jsonl"], 2, "bad.jsonl:1: no known shape"),
+        (["--prompts", "surrogate.jsonl"], 2, "surrogate.jsonl:1: character 3 of a text is a lone surrogate"),
         (["--data", "nowhere"], 2, "no dataset here"),
         (["--data", "data", "--set", "three"], 2, "there is no set 'three' (sets: one)"),
+        (["--examples", "x.jsonl", "--set", "one"], 2, "choose among pages"),
+        (["--examples", "x.jsonl", "--strip-structured"], 2, "choose among pages"),
         (["--prompts", "x.jsonl", "--replay"], 2, "no --prompts"),
         (["--examples", "x.jsonl", "--replay", "--verify", "rejection"], 2, "verified by match"),
         (["--examples", "x.jsonl", "--verify", "hope"], 2, "USAGE"),
@@ -137,6 +141,7 @@ def test_what_cannot_be_is_said_with_the_right_exit_code(
     build(Path("data") / "one")
     write("x.jsonl", example("1"))
     write("empty.jsonl")
+    write("surrogate.jsonl", {"prompt": "no \ud800"})
     write("bad.jsonl", {"id": "1", "set": "s"})
     too_long = {**example("long"), "prompt_ids": [9] * 5000}
     write("long.jsonl", too_long)
@@ -145,6 +150,26 @@ def test_what_cannot_be_is_said_with_the_right_exit_code(
     out, err = capsys.readouterr()
     assert words in " ".join(err.split())
     assert out == ""
+
+
+def test_a_file_that_cannot_be_written_costs_no_measurement(capsys: pytest.CaptureFixture[str]) -> None:
+    command = ["bench", "decode", "--examples", write("x.jsonl", example("1")), "--replay", "-q"]
+    assert run([*command, "--json", "-o", "/dev/full"]) == 1
+    out, err = capsys.readouterr()
+    assert "forced+lookup" in err
+    assert len(out.splitlines()) == 8
+
+
+@pytest.mark.skipif(available() is not None, reason=f"no native kernels: {available()}")
+def test_a_width_without_effect_is_said_or_refused(capsys: pytest.CaptureFixture[str]) -> None:
+    examples = write("x.jsonl", example("1"))
+    command = ["bench", "decode", "--examples", examples, "--device", "native", "--arm", "forced", "-q"]
+    assert run(command) == 0
+    assert "--width" not in capsys.readouterr().err
+    assert run([*command, "--width", "4"]) == 0
+    assert "--width changes nothing here" in capsys.readouterr().err
+    assert run(["bench", "step", "--device", "native", "--context", "20", "--width", "4", "-q"]) == 2
+    assert "--width changes nothing here" in capsys.readouterr().err
 
 
 def test_other_bytes_are_exit_code_1(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:

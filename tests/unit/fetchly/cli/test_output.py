@@ -28,6 +28,18 @@ def test_json_is_the_record_alone_or_a_list_of_several(tmp_path: Path) -> None:
     assert json.loads((tmp_path / "two.json").read_text()) == [BOOK, BOOK]
 
 
+@pytest.mark.parametrize("records", [[], [BOOK], [BOOK, BOOK]])
+def test_a_page_with_any_number_of_records_is_a_list_however_many_it_has(tmp_path: Path, records: list[object]) -> None:
+    forms: list[Format] = ["json", "jsonl", "csv"]
+    for form in forms:
+        writer = RecordWriter(form, tmp_path / form, append=False)
+        writer.add_list(records)
+        writer.close()
+    assert json.loads((tmp_path / "json").read_text()) == records
+    assert [json.loads(line) for line in (tmp_path / "jsonl").read_text().splitlines()] == records
+    assert (tmp_path / "csv").read_bytes().decode() == (to_csv(records, header=True) if records else "")
+
+
 def test_lines_appear_on_stdout_as_they_come(capsys: pytest.CaptureFixture[str]) -> None:
     writer = RecordWriter("jsonl", None, append=False)
     writer.add({"a": "é"})

@@ -262,6 +262,34 @@ def test_closed(folder: Path) -> None:
         backend.prefill(cache, [1])
 
 
+def test_closing_waits_for_the_pass_that_another_thread_has_begun() -> None:
+    """In a process of its own: freed memory would end it."""
+    program = (
+        "import sys, threading, time\n"
+        "from fetchly_llm.backends.native.backend import NativeBackend\n"
+        "from fetchly_llm.config import EngineConfig\n"
+        "from fetchly_llm.errors import RequestInvalid\n"
+        "from tests.support.native_model import WIDE, random_tensors\n"
+        "tensors, said = random_tensors(WIDE), []\n"
+        "def work(backend):\n"
+        "    try:\n"
+        "        while True:\n"
+        "            backend.prefill(backend.new_cache(1000), range(300))\n"
+        "    except RequestInvalid as error:\n"
+        "        said.append(error.message)\n"
+        "for _ in range(20):\n"
+        "    backend = NativeBackend(WIDE, tensors, EngineConfig(threads=2))\n"
+        "    threads = [threading.Thread(target=work, args=(backend,)) for _ in range(2)]\n"
+        "    for thread in threads: thread.start()\n"
+        "    time.sleep(0.01)\n"
+        "    backend.close()\n"
+        "    for thread in threads: thread.join()\n"
+        "print(len(said), set(said))\n"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True, timeout=120)
+    assert done.stdout == "40 {'the back-end is closed'}\n"
+
+
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="processes do not fork here")
 def test_a_fork_has_no_threads_to_wait_for(folder: Path) -> None:
     """In a process of its own, as other tests' threads make Python warn of forks."""

@@ -68,6 +68,7 @@ def _header(text: bytes, length: int | None = None) -> bytes:
         _header(b"{}", 2**63),
         _header(b"[]"),
         _header(b"{'"),
+        _header(b"[" * 200_000),
         _header(b"\xff\xff"),
         _header(b'{"a": {"dtype": "F32", "shape": [4], "data_offsets": [0, 16]}}'),
         _header(b'{"a": {"dtype": "F32", "shape": [4], "data_offsets": [0, 8]}}') + b"x" * 16,

@@ -251,13 +251,22 @@ def test_the_library_builds(tmp_path: Path) -> None:
     assert [entry.name for entry in tmp_path.iterdir()] == ["kernels.so"]
 
 
-@pytest.mark.parametrize("compiler", ["false", "/nothing/here", f"{sys.executable} -c 1/0"])
+@pytest.mark.parametrize("compiler", ["false", "/nothing/here", f"{sys.executable} -c 1/0", '"g++'])
 def test_compilers_that_do_not_compile(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, compiler: str) -> None:
     monkeypatch.setenv("CXX", compiler)
     with pytest.raises(BuildFailed) as caught:
         build(tmp_path)
     assert "\n" not in str(caught.value)
     assert not list(tmp_path.iterdir())
+
+
+def test_a_folder_that_cannot_be_written_is_a_build_that_failed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("CXX", f"{sys.executable} -c 'import sys; open(sys.argv[-1], chr(119))'")
+    monkeypatch.setattr(building, "_link_flags", lambda: ())
+    with pytest.raises(BuildFailed, match="cannot be written"):
+        build(tmp_path / "nowhere")
 
 
 def test_without_a_compiler(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -172,7 +172,12 @@ def test_what_only_the_engine_can_refuse(
 
 @pytest.mark.model
 def test_ctrl_c_ends_at_once_with_130_and_leaves_nothing(tmp_path: Path) -> None:
-    process = with_model(tmp_path, EXAMPLE, "-v", "-s", "product", "-o", "record.json")
+    # More than fits: three draws up to the limit take far longer than the wait below on any machine.
+    words = {"type": "array", "items": {"type": "string", "maxLength": 30}, "minItems": 1500}
+    endless = {"type": "object", "properties": {"words": words}, "required": ["words"]}
+    (tmp_path / "endless.json").write_text(json.dumps(endless))
+    options = ("-s", "endless.json", "--max-tokens", "3000", "--temperature", "1.5", "--draft", "none")
+    process = with_model(tmp_path, EXAMPLE, "-v", *options, "-o", "record.json")
     assert process.stderr is not None
     line = ""
     while "reading" not in line:

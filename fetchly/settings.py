@@ -21,7 +21,9 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from fetchly.errors import ConfigurationError
 
 _PREFIX = "FETCHLY_"
-_OTHER_VARIABLES = frozenset({"FETCHLY_MODELS", "FETCHLY_SHARED", "FETCHLY_VENV", "FETCHLY_BROWSER_TESTS"})
+_OTHER_VARIABLES = frozenset(
+    {"FETCHLY_MODELS", "FETCHLY_SHARED", "FETCHLY_VENV", "FETCHLY_BROWSER_TESTS", "FETCHLY_NATIVE_TESTS"}
+)
 """Variables of the same prefix that are not settings of the command line."""
 
 

@@ -15,7 +15,6 @@ import statistics
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import replace
 
 import numpy as np
 
@@ -23,10 +22,10 @@ from fetchly_llm.backends.native.backend import NativeBackend
 from fetchly_llm.backends.native.library import KERNELS, default_threads
 from fetchly_llm.config import EngineConfig
 from fetchly_llm.tree import DraftTree
-from tests.support.native_model import WIDE, random_tensors
+from tests.support.embedded_shape import EMBEDDED
+from tests.support.native_model import random_tensors
 
 ROWS = (1, 2, 4, 8, 16, 32)
-EMBEDDED = replace(WIDE, num_layers=30, vocab_size=49152)
 
 
 def main() -> None:

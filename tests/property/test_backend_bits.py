@@ -18,28 +18,11 @@ from fetchly_llm.backends.torch_reference.kv_cache import KeyValueCache
 from fetchly_llm.backends.torch_reference.weights import LayerWeights, ModelWeights
 from fetchly_llm.config import EngineConfig, ModelConfig
 from fetchly_llm.tree import DraftTree
+from tests.support.embedded_shape import WIDE
 from tests.support.tiny_model import make_tiny_model
 
 WIDTH, CHUNK, VOCABULARY = 8, 32, 320
 PROMPT = tuple(np.random.default_rng(7).integers(0, VOCABULARY, 500).tolist())
-# Shapes of the embedded model: matrix libraries choose their kernels by shape.
-WIDE = ModelConfig(
-    family="llama",
-    vocab_size=VOCABULARY,
-    hidden_size=576,
-    intermediate_size=1536,
-    num_layers=2,
-    num_heads=9,
-    num_kv_heads=3,
-    head_dim=64,
-    rope_theta=100000.0,
-    rms_norm_eps=1e-5,
-    tie_word_embeddings=True,
-    qkv_bias=False,
-    qk_norm=False,
-    max_position=8192,
-    eos_token_ids=(2,),
-)
 few = settings(
     max_examples=12,
     deadline=None,

@@ -16,13 +16,15 @@ from numpy.typing import NDArray
 
 from fetchly_llm.backends.native.backend import NativeBackend, Precision
 from fetchly_llm.backends.native.kv_cache import KeyValueCache
-from fetchly_llm.backends.native.library import available, usable_kernels
+from fetchly_llm.backends.native.library import usable_kernels
 from fetchly_llm.config import EngineConfig
 from fetchly_llm.tree import DraftTree
-from tests.support.native_model import WIDE, random_tensors
+from tests.support.embedded_shape import WIDE
+from tests.support.native_kernels import needs_kernels
+from tests.support.native_model import random_tensors
 from tests.support.tiny_model import make_tiny_model
 
-pytestmark = pytest.mark.skipif(available() is not None, reason=f"no native kernels: {available()}")
+pytestmark = needs_kernels
 CHUNK, VOCABULARY = 32, 320
 SIZES = (1, 2, 3, 4, 8, 13, 16, 32)
 PROMPT = tuple(np.random.default_rng(7).integers(0, VOCABULARY, 500).tolist())

@@ -8,7 +8,6 @@ from dataclasses import dataclass, replace
 
 import pytest
 
-from fetchly_llm.backends.native.library import available
 from fetchly_llm.backends.registry import load_backend
 from fetchly_llm.config import EngineConfig
 from fetchly_llm.cost_curve import CostCurve
@@ -17,9 +16,10 @@ from fetchly_llm.grammar.compiler import GrammarCompiler
 from fetchly_llm.tokenizer import Tokenizer
 from tests.support.drafters import ADVERSARIES, Drafters
 from tests.support.engine_pair import SCHEMAS, page_request
+from tests.support.native_kernels import needs_kernels
 from tests.support.tiny_model import make_tiny_model
 
-pytestmark = pytest.mark.skipif(available() is not None, reason=f"no native kernels: {available()}")
+pytestmark = needs_kernels
 
 # Rows cost next to nothing, so that trees grow to their full size; and a good deal, so that they are cut.
 CURVES = {

@@ -7,25 +7,6 @@ import numpy as np
 from fetchly_llm.backends.native.checkpoint_tensors import ModelTensor, StoredTensor, model_tensors
 from fetchly_llm.config import ModelConfig
 
-# The embedded model's shape, two layers of it.
-WIDE = ModelConfig(
-    family="llama",
-    vocab_size=320,
-    hidden_size=576,
-    intermediate_size=1536,
-    num_layers=2,
-    num_heads=9,
-    num_kv_heads=3,
-    head_dim=64,
-    rope_theta=100000.0,
-    rms_norm_eps=1e-5,
-    tie_word_embeddings=True,
-    qkv_bias=False,
-    qk_norm=False,
-    max_position=8192,
-    eos_token_ids=(2,),
-)
-
 
 def random_tensors(config: ModelConfig, seed: int = 0) -> list[StoredTensor]:
     """fp32 tensors whose products keep the size of what they multiply."""

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from fetchly.cli.app import run
-from fetchly_llm.backends.native.library import available
+from tests.support.native_kernels import needs_kernels
 from tests.support.tiny_dataset import build
 from tests.support.tiny_model import make_tiny_model
 
@@ -160,7 +160,7 @@ def test_a_file_that_cannot_be_written_costs_no_measurement(capsys: pytest.Captu
     assert len(out.splitlines()) == 8
 
 
-@pytest.mark.skipif(available() is not None, reason=f"no native kernels: {available()}")
+@needs_kernels
 def test_a_width_without_effect_is_said_or_refused(capsys: pytest.CaptureFixture[str]) -> None:
     examples = write("x.jsonl", example("1"))
     command = ["bench", "decode", "--examples", examples, "--device", "native", "--arm", "forced", "-q"]

@@ -15,7 +15,6 @@ from safetensors.torch import save_file
 from fetchly_llm.backends.native.backend import MOST_NODES, NativeBackend
 from fetchly_llm.backends.native.checkpoint_tensors import StoredTensor
 from fetchly_llm.backends.native.kv_cache import KeyValueCache
-from fetchly_llm.backends.native.library import available
 from fetchly_llm.backends.native.rotary import RotaryTable
 from fetchly_llm.backends.registry import load_backend, native_obstacle
 from fetchly_llm.backends.torch_reference.backend import TorchReferenceBackend
@@ -23,10 +22,12 @@ from fetchly_llm.backends.torch_reference.rotary import RotaryTable as TorchRota
 from fetchly_llm.config import EngineConfig, ModelConfig, RopeScaling
 from fetchly_llm.errors import CapacityExceeded, ModelUnsupported, RequestInvalid
 from fetchly_llm.tree import DraftTree
-from tests.support.native_model import WIDE, random_tensors
+from tests.support.embedded_shape import WIDE
+from tests.support.native_kernels import needs_kernels
+from tests.support.native_model import random_tensors
 from tests.support.tiny_model import TINY_FAMILIES, make_tiny_model
 
-pytestmark = pytest.mark.skipif(available() is not None, reason=f"no native kernels: {available()}")
+pytestmark = needs_kernels
 ENGINE = EngineConfig(device="cpu", threads=1, width=4, prefill_chunk=32)
 TOKENS = np.random.default_rng(2).integers(0, 320, 260).tolist()
 
@@ -269,7 +270,8 @@ def test_closing_waits_for_the_pass_that_another_thread_has_begun() -> None:
         "from fetchly_llm.backends.native.backend import NativeBackend\n"
         "from fetchly_llm.config import EngineConfig\n"
         "from fetchly_llm.errors import RequestInvalid\n"
-        "from tests.support.native_model import WIDE, random_tensors\n"
+        "from tests.support.embedded_shape import WIDE\n"
+        "from tests.support.native_model import random_tensors\n"
         "tensors, said = random_tensors(WIDE), []\n"
         "def work(backend):\n"
         "    try:\n"

@@ -12,16 +12,16 @@ from safetensors.torch import save_file
 
 from fetchly_llm.backends.native.backend import NativeBackend
 from fetchly_llm.backends.native.checkpoint_tensors import model_tensors
-from fetchly_llm.backends.native.library import available
 from fetchly_llm.backends.torch_reference.backend import TorchReferenceBackend
 from fetchly_llm.backends.torch_reference.weights import expected_shapes
 from fetchly_llm.checkpoint import read_model_config
 from fetchly_llm.config import EngineConfig
 from fetchly_llm.errors import WeightsMismatch
 from fetchly_llm.tree import DraftTree
+from tests.support.native_kernels import needs_kernels
 from tests.support.tiny_model import TINY_FAMILIES, make_tiny_model
 
-pytestmark = pytest.mark.skipif(available() is not None, reason=f"no native kernels: {available()}")
+pytestmark = needs_kernels
 ENGINE = EngineConfig(device="cpu", threads=1, width=4, prefill_chunk=32)
 
 

@@ -31,10 +31,11 @@ from fetchly_llm.backends.native.library import (
 from fetchly_llm.config import EngineConfig
 from fetchly_llm.errors import ModelUnsupported
 from fetchly_llm.tree import DraftTree
-from tests.support.native_model import WIDE, random_tensors
+from tests.support.embedded_shape import WIDE
+from tests.support.native_kernels import needs_kernels
+from tests.support.native_model import random_tensors
 from tests.support.tiny_model import make_tiny_model
 
-needs_kernels = pytest.mark.skipif(available() is not None, reason=f"no native kernels: {available()}")
 SHAPE = {
     "vocab": 40, "hidden": 32, "inner": 32, "layers": 1, "heads": 2, "kv_heads": 1, "dim": 16, "tied": 1, "int8": 1
 }  # fmt: skip

@@ -15,33 +15,17 @@ from fetchly_llm.backends.torch_reference.backend import TorchReferenceBackend
 from fetchly_llm.backends.torch_reference.stream_weights import load_streams
 from fetchly_llm.backends.transformers_adapter.backend import TransformersBackend
 from fetchly_llm.checkpoint import read_model_config
-from fetchly_llm.config import EngineConfig, ModelConfig
+from fetchly_llm.config import EngineConfig
 from fetchly_llm.errors import ModelMissing, RequestInvalid, WeightsMismatch
 from fetchly_llm.stream_config import StreamConfig, stream_metadata, stream_parameters, stream_shapes
 from fetchly_llm.streams import StreamAnchor
 from fetchly_llm.tree import DraftTree
+from tests.support.embedded_shape import EMBEDDED
 from tests.support.tiny_model import TINY_FAMILIES, make_tiny_model, tiny_weights
 from tests.support.tiny_streams import PARTS, make_tiny_streams, random_tensors, tiny_stream_config
 
 CPU = torch.device("cpu")
 ENGINE = EngineConfig(device="cpu", threads=1, width=4, prefill_chunk=32)
-EMBEDDED = ModelConfig(
-    family="llama",
-    vocab_size=49152,
-    hidden_size=576,
-    intermediate_size=1536,
-    num_layers=30,
-    num_heads=9,
-    num_kv_heads=3,
-    head_dim=64,
-    rope_theta=100000.0,
-    rms_norm_eps=1e-5,
-    tie_word_embeddings=True,
-    qkv_bias=False,
-    qk_norm=False,
-    max_position=8192,
-    eos_token_ids=(2,),
-)
 
 
 @pytest.fixture

@@ -14,6 +14,9 @@ from fetchly_llm.errors import ModelMissing, ModelUnsupported, WeightsMismatch
 _FAMILIES: Final[dict[str, Family]] = {"llama": "llama", "mistral": "mistral", "qwen2": "qwen2", "qwen3": "qwen3"}
 _CONFIG = "config.json"
 _GENERATION_CONFIG = "generation_config.json"
+_LARGEST = 2**31 - 1
+_MOST_LAYERS = 4096
+"""More, and what a checkpoint ought to hold could not even be listed."""
 _SINGLE = "model.safetensors"
 _INDEX = "model.safetensors.index.json"
 
@@ -40,7 +43,7 @@ def read_model_config(folder: Path) -> ModelConfig:
         vocab_size=fields.integer("vocab_size"),
         hidden_size=hidden,
         intermediate_size=fields.integer("intermediate_size"),
-        num_layers=fields.integer("num_hidden_layers"),
+        num_layers=fields.integer("num_hidden_layers", most=_MOST_LAYERS),
         num_heads=heads,
         num_kv_heads=fields.integer("num_key_value_heads", heads if family == "llama" else None),
         head_dim=fields.integer("head_dim", 128 if family == "qwen3" else hidden // heads),
@@ -93,8 +96,8 @@ class _Fields:
         self._raw = raw
         self._path = path
 
-    def integer(self, name: str, default: int | None = None) -> int:
-        """A positive whole number; null counts as absent, as in transformers."""
+    def integer(self, name: str, default: int | None = None, most: int = _LARGEST) -> int:
+        """A positive whole number up to `most`; null counts as absent, as in transformers."""
         value = self._raw.get(name)
         if value is None:
             value = default
@@ -102,6 +105,8 @@ class _Fields:
             raise ModelUnsupported(f"{self._path} does not say {name}")
         if not isinstance(value, int) or isinstance(value, bool) or value < 1:
             raise ModelUnsupported(f"{self._path}: {name} must be a positive whole number, not {value!r}")
+        if value > most:
+            raise ModelUnsupported(f"{self._path}: {name} is {value}, and more than {most} is no model's")
         return value
 
     def positive(self, name: str, value: Any) -> float:

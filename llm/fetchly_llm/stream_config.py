@@ -67,15 +67,22 @@ def stream_shapes(streams: StreamConfig, model: ModelConfig) -> dict[str, tuple[
         shapes["anchor.down.weight"] = (streams.anchor_rank, hidden)
         shapes["anchor.up.weight"] = (hidden, streams.anchor_rank)
     if streams.lora_rank:
-        for number in range(streams.first_layer, model.num_layers):
-            for name in LINEARS:
-                outputs, inputs = _linear(name, model)
-                shapes[f"layers.{number}.{name}_proj.lora_A"] = (streams.lora_rank, inputs)
-                shapes[f"layers.{number}.{name}_proj.lora_B"] = (outputs, streams.lora_rank)
+        shapes |= lora_shapes(range(streams.first_layer, model.num_layers), streams.lora_rank, model)
     if streams.markov_rank:
         shapes |= {f"markov.{name}.weight": (streams.markov_rank, hidden) for name in ("previous", "next", "gate")}
     if streams.confidence:
         shapes |= {"confidence.weight": (1, hidden), "confidence.bias": (1,)}
+    return shapes
+
+
+def lora_shapes(layers: range, rank: int, model: ModelConfig) -> dict[str, tuple[int, ...]]:
+    """Names and shapes of the adapters (LoRA) of all linear layers in these decoder layers: lora_B @ lora_A."""
+    shapes: dict[str, tuple[int, ...]] = {}
+    for number in layers:
+        for name in LINEARS:
+            outputs, inputs = _linear(name, model)
+            shapes[f"layers.{number}.{name}_proj.lora_A"] = (rank, inputs)
+            shapes[f"layers.{number}.{name}_proj.lora_B"] = (outputs, rank)
     return shapes
 
 

@@ -7,11 +7,14 @@ import io
 import json
 import threading
 import zipfile
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
+
+Serve = Callable[..., AbstractContextManager[str]]
+"""Makes a behaviour the machine's package index for a while; gives its URL."""
 
 
 @dataclass

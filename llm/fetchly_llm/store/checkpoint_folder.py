@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from fetchly_llm.errors import ModelMissing, ModelUnsupported, WeightsMismatch
-from fetchly_llm.store.safetensors_file import count_parameters
+from fetchly_llm.safetensors_file import count_parameters
 from fetchly_llm.stream_config import STREAMS_FILE
 
 _INDEX = "model.safetensors.index.json"

@@ -29,8 +29,8 @@ class ModelEntry:
 
     `state` is "partial" after an interrupted download, "damaged" where an installed file is gone or of another size.
     `disk_bytes` is what the model takes here, `download_bytes` what a pull would fetch in all; None where nobody says.
-    `sha256` is the pinned checksum of the file pulled. `format` is the prompt format that the model was trained for,
-    None where it was not trained for extraction.
+    `sha256` is the pinned checksum of the file pulled, `adapter` that of the adapter merged in, if any. `format` is the
+    prompt format that the model was trained for, None where it was not trained for extraction.
     """
 
     name: str
@@ -43,6 +43,7 @@ class ModelEntry:
     disk_bytes: int | None = None
     download_bytes: int | None = None
     sha256: str | None = None
+    adapter: str | None = None
     digest: str | None = None
     architecture: str | None = None
     parameters: int | None = None

@@ -1,4 +1,4 @@
-"""A GGUF file in; a checkpoint folder in the Hugging Face layout (fp32 safetensors, tokenizer.json) out."""
+"""A GGUF file in; a checkpoint folder in the Hugging Face layout (safetensors, tokenizer.json) out."""
 
 from __future__ import annotations
 
@@ -10,16 +10,17 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from fetchly_llm.safetensors_file import TensorSource, write_tensors
+from fetchly_llm.store.adaptation import WEIGHTS, write_adapted
 from fetchly_llm.store.entry import Progress
 from fetchly_llm.store.gguf_config import config_json
 from fetchly_llm.store.gguf_file import GgufFile
 from fetchly_llm.store.gguf_tensors import NamedTensor, named_tensors
 from fetchly_llm.store.gguf_tokenizer import tokenizer_config, tokenizer_json
-from fetchly_llm.store.safetensors_file import TensorSource, write_float32
 
 
-def convert_gguf(source: Path, folder: Path, progress: Progress) -> None:
-    """Write the checkpoint of `source` into the existing, empty `folder`.
+def convert_gguf(source: Path, folder: Path, progress: Progress, adapter: Path | None = None) -> None:
+    """Write the checkpoint of `source` into the existing, empty `folder`: in fp32, or with `adapter` merged in.
 
     Peak memory is the mapped file plus a few blocks of rows. Raises ModelUnsupported, WeightsMismatch.
     """
@@ -40,7 +41,10 @@ def convert_gguf(source: Path, folder: Path, progress: Progress) -> None:
     progress.start("converting", sum(4 * int(np.prod(named.tensor.shape)) for named in tensors))
     try:
         sources = [TensorSource(named.name, named.tensor.shape, _blocks(named, progress)) for named in tensors]
-        write_float32(folder / "model.safetensors", sources)
+        if adapter is None:
+            write_tensors(folder / WEIGHTS, sources)
+        else:
+            write_adapted(folder, sources, adapter)
     finally:
         progress.finish()
 

@@ -41,6 +41,8 @@ class Plan:
 
     `key` names its place in the store and changes with everything that would change its bytes. `make` is given an
     empty folder to write into (it may answer with another one, which then stays where it is) and the progress.
+    `adapter` is the checksum of the adapter that is merged in. `replaces` tells of an installed model whether this one
+    takes its place: then it is removed once this one is there.
     """
 
     name: str
@@ -49,6 +51,8 @@ class Plan:
     make: Callable[[Path, Progress], Made]
     licence: str | None = None
     needs_network: bool = True
+    adapter: str | None = None
+    replaces: Callable[[Manifest], bool] = lambda _: False
 
 
 class Installation:
@@ -89,6 +93,12 @@ class Installation:
         homes = sorted((self.root / "installed").glob(f"*/{MANIFEST}"))
         return [manifest for path in homes if (manifest := read_manifest(path.parent)) is not None]
 
+    def twins(self, key: str) -> list[Manifest]:
+        """Installed models that were made as that of `key` would be, under whatever name; their files looked at."""
+        homes = sorted((self.root / "installed").glob(f"*-{key.rpartition('-')[2]}"))
+        found = [manifest for home in homes if (manifest := read_manifest(home)) is not None]
+        return [manifest for manifest in found if manifest.first_difference() is None]
+
     def is_sound(self, manifest: Manifest) -> bool:
         """Whether every file still hashes to what was written down. Reads everything."""
         return manifest.first_difference() is None and all(
@@ -111,13 +121,14 @@ class Installation:
                 self._put_in_place(work, plan.key)
             finally:
                 _remove(work)
+            self._remove_replaced(plan)
             self._sweep()
             return replace(manifest, folder=self.home(plan.key)) if manifest.folder == work / "model" else manifest
 
     def _record(self, plan: Plan, made: Made, home: Path) -> Manifest:
         check_folder(made.folder)
         files = folder_digests(made.folder, sha256_of)
-        manifest = Manifest(plan.name, plan.source, made.folder, files, plan.licence, made.sha256)
+        manifest = Manifest(plan.name, plan.source, made.folder, files, plan.licence, made.sha256, plan.adapter)
         path = home / MANIFEST
         path.write_text(manifest.text(home), encoding="utf-8")
         for written in home.iterdir():
@@ -133,6 +144,23 @@ class Installation:
             os.replace(home, work / "old")
         os.replace(work / "model", home)
         _sync(home.parent)
+
+    def _remove_replaced(self, plan: Plan) -> None:
+        """Remove the installed models whose place the new one takes.
+
+        A process that has the old files open keeps them. What another process is at, or what a system will not rename
+        while it is open, stays until the next installation.
+        """
+        for home in (self.root / "installed").iterdir():
+            manifest = read_manifest(home)
+            if home == self.home(plan.key) or manifest is None or not plan.replaces(manifest):
+                continue
+            lock = FileLock(self.root / "locks" / f"{home.name}.lock")
+            with contextlib.suppress(Timeout, OSError), lock.acquire(timeout=0):
+                scrap = self.root / "work" / home.name
+                _remove(scrap)
+                os.replace(home, scrap)
+                _remove(scrap)
 
     def _sweep(self) -> None:
         """Remove what crashed or superseded installations left long ago, unless a process is still at it."""

@@ -16,7 +16,8 @@ _FORMAT = 1
 class Manifest:
     """An installed model. `folder` holds its files: the manifest's own folder, or the hub's cache.
 
-    `sha256` is the checksum of the file it was converted from, None where it was taken as it is.
+    `sha256` is the checksum of the file it was converted from, None where it was taken as it is; `adapter` is that of
+    the adapter merged into it, None where there is none.
     """
 
     name: str
@@ -25,6 +26,7 @@ class Manifest:
     files: tuple[FileDigest, ...]
     licence: str | None = None
     sha256: str | None = None
+    adapter: str | None = None
 
     @property
     def digest(self) -> str:
@@ -66,6 +68,7 @@ def read_manifest(home: Path) -> Manifest | None:
             files=tuple(FileDigest(**file) for file in value["files"]),
             licence=value["licence"],
             sha256=value["sha256"],
+            adapter=value.get("adapter"),  # older manifests do not know of adapters
         )
     except (OSError, ValueError, KeyError, TypeError):
         return None

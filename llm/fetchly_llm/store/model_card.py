@@ -1,9 +1,9 @@
-"""A model's folder in; the card that lies beside its weights out: what the model was trained for."""
+"""A model's folder in; the card that lies beside its weights out, and in: what the model was trained for."""
 
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from fetchly_llm.errors import WeightsMismatch
@@ -17,6 +17,11 @@ class ModelCard:
     was trained for: it answers well under no other."""
 
     format: str
+
+
+def write_card(folder: Path, card: ModelCard) -> None:
+    """Put `card` into a checkpoint folder."""
+    (folder / CARD).write_text(json.dumps(asdict(card), ensure_ascii=False, indent=2) + "\n", encoding="utf-8")
 
 
 def read_card(folder: Path) -> ModelCard | None:

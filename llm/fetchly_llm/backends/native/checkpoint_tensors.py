@@ -5,13 +5,10 @@ Any tensor of a Hugging Face checkpoint of the Llama family has one `Part` of th
 
 from __future__ import annotations
 
-import json
-import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import IntEnum
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,9 +16,8 @@ from numpy.typing import NDArray
 from fetchly_llm.checkpoint import weight_files
 from fetchly_llm.config import ModelConfig
 from fetchly_llm.errors import ModelUnsupported, WeightsMismatch
+from fetchly_llm.safetensors_file import TensorPlace, check_shapes, read_header
 
-_LONGEST_HEADER = 100_000_000  # bytes; the limit of the safetensors library
-_NAMES_SHOWN = 8
 # Derived from the configuration; older checkpoints store them all the same.
 _DERIVED_SUFFIXES = (".rotary_emb.inv_freq", ".attn.bias", ".masked_bias")
 
@@ -49,7 +45,7 @@ class Part(IntEnum):
     DOWN = 17
 
 
-_TYPES = {"F32": (0, 4), "F16": (1, 2), "BF16": (2, 2)}  # `Type` of source/weights.hpp, and bytes
+_TYPES = {"F32": 0, "F16": 1, "BF16": 2}  # `Type` of source/weights.hpp
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,17 +66,6 @@ class StoredTensor:
     tensor: ModelTensor
     type: int
     data: NDArray[np.uint8]
-
-
-@dataclass(frozen=True, slots=True)
-class _Entry:
-    """Where a file keeps a tensor."""
-
-    file: Path
-    type: str
-    shape: tuple[int, ...]
-    start: int
-    end: int
 
 
 def model_tensors(config: ModelConfig) -> tuple[ModelTensor, ...]:
@@ -134,9 +119,9 @@ def read_tensors(folder: Path, config: ModelConfig) -> Iterator[StoredTensor]:
     Raises WeightsMismatch, before the first, for missing, unexpected or misshapen tensors and for files that are not
     safetensors, and ModelUnsupported for tensors that are not fp32, fp16 or bf16.
     """
-    entries: dict[str, _Entry] = {}
+    entries: dict[str, TensorPlace] = {}
     for file in weight_files(folder):
-        for name, entry in _read_header(file).items():
+        for name, entry in read_header(file).items():
             if name in entries:
                 raise WeightsMismatch(f"{file} repeats tensor {name!r} of another file of the checkpoint")
             entries[name] = entry
@@ -145,65 +130,23 @@ def read_tensors(folder: Path, config: ModelConfig) -> Iterator[StoredTensor]:
     maps = {entry.file: np.memmap(entry.file, dtype=np.uint8, mode="r") for entry in entries.values()}
     for tensor in wanted:
         entry = entries[tensor.name]
-        yield StoredTensor(tensor, _TYPES[entry.type][0], maps[entry.file][entry.start : entry.end])
+        yield StoredTensor(tensor, _TYPES[entry.kind], maps[entry.file][entry.start : entry.end])
 
 
-def _check(folder: Path, wanted: dict[str, ModelTensor], entries: dict[str, _Entry]) -> None:
+def _check(folder: Path, wanted: dict[str, ModelTensor], entries: dict[str, TensorPlace]) -> None:
     redundant = {name for name in entries if name.endswith(_DERIVED_SUFFIXES) or name == "lm_head.weight"}
-    misshapen = []
-    for name, tensor in wanted.items():
-        expected = (tensor.rows,) if tensor.part.name.endswith(("NORM", "BIAS")) else (tensor.rows, tensor.columns)
-        if name in entries and entries[name].shape != expected:
-            misshapen.append(f"{name} is {entries[name].shape}, not {expected}")
-    kinds = {
-        "missing": sorted(wanted.keys() - entries.keys()),
-        "unexpected": sorted(entries.keys() - wanted.keys() - redundant),
-        "wrong shape": misshapen,
-    }
-    problems = [f"{kind}: {_listed(names)}" for kind, names in kinds.items() if names]
-    if problems:
-        raise WeightsMismatch(
-            f"the weights in {folder} do not fit its config.json: {'; '.join(problems)}",
-            hint="Check that config.json and the weights belong to the same model, or pull the model again.",
-        )
-    types = sorted({entries[name].type for name in wanted} - _TYPES.keys())
+    check_shapes(
+        f"the weights in {folder} do not fit its config.json",
+        {
+            name: (tensor.rows,) if tensor.part.name.endswith(("NORM", "BIAS")) else (tensor.rows, tensor.columns)
+            for name, tensor in wanted.items()
+        },
+        {name: entry.shape for name, entry in entries.items() if name in wanted or name not in redundant},
+        hint="Check that config.json and the weights belong to the same model, or pull the model again.",
+    )
+    types = sorted({entries[name].kind for name in wanted} - _TYPES.keys())
     if types:
         raise ModelUnsupported(
             f"the weights in {folder} are stored as {', '.join(types)}; the native back-end reads {', '.join(_TYPES)}",
             hint="Use device cpu.",
         )
-
-
-def _listed(names: list[str]) -> str:
-    rest = len(names) - _NAMES_SHOWN
-    return ", ".join(names[:_NAMES_SHOWN]) + (f" and {rest} more" if rest > 0 else "")
-
-
-def _read_header(file: Path) -> dict[str, _Entry]:
-    """The tensors of a safetensors file: eight bytes of length, a JSON object, data."""
-    try:
-        size = file.stat().st_size
-        with file.open("rb") as stream:
-            length = int.from_bytes(stream.read(8), "little")
-            if not 2 <= length <= min(size - 8, _LONGEST_HEADER):
-                raise ValueError(f"a header of {length} bytes in a file of {size}")
-            header = json.loads(stream.read(length))
-        if not isinstance(header, dict):
-            raise ValueError("the header is not an object")
-        header.pop("__metadata__", None)
-        return {name: _entry(file, entry, 8 + length, size) for name, entry in header.items()}
-    except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
-        raise WeightsMismatch(
-            f"{file} cannot be read as safetensors: {error}", hint="Delete it and pull the model again."
-        ) from error
-
-
-def _entry(file: Path, entry: Any, data: int, size: int) -> _Entry:
-    kind, shape, (start, end) = entry["dtype"], tuple(entry["shape"]), entry["data_offsets"]
-    if not all(isinstance(number, int) and number >= 0 for number in (*shape, start, end)):
-        raise ValueError("a shape or an offset is not a whole number")
-    if not isinstance(kind, str) or start > end or data + end > size:
-        raise ValueError("a tensor lies outside the file")
-    if kind in _TYPES and end - start != math.prod(shape) * _TYPES[kind][1]:
-        raise ValueError("a tensor's bytes do not fit its shape")
-    return _Entry(file, kind, shape, data + start, data + end)

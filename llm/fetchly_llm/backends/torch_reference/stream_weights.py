@@ -8,9 +8,10 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-from fetchly_llm.backends.torch_reference.tensor_files import TensorFiles, TensorReader, check_shapes
+from fetchly_llm.backends.torch_reference.tensor_files import TensorFiles, TensorReader
 from fetchly_llm.config import ModelConfig
 from fetchly_llm.errors import ModelMissing, WeightsMismatch
+from fetchly_llm.safetensors_file import check_shapes
 from fetchly_llm.stream_config import StreamConfig, read_stream_config, stream_shapes
 
 

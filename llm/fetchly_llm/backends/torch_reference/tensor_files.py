@@ -13,8 +13,6 @@ from torch import Tensor
 
 from fetchly_llm.errors import WeightsMismatch
 
-_NAMES_SHOWN = 8
-
 
 class TensorFiles:
     """Memory-mapped safetensors files, open together. Raises WeightsMismatch for files that are not safetensors."""
@@ -74,27 +72,3 @@ class TensorReader:
         for part, name in zip(torch.split(target, rows), names, strict=True):
             part.copy_(self._files.tensor(name))
         return target
-
-
-def check_shapes(
-    what: str, expected: Mapping[str, tuple[int, ...]], found: Mapping[str, tuple[int, ...]], *, hint: str
-) -> None:
-    """Raise WeightsMismatch where `found` is not `expected`: "`what`: missing ...; unexpected ...; wrong shape ..."."""
-    misshapen = [
-        f"{name} is {found[name]}, not {shape}"
-        for name, shape in expected.items()
-        if name in found and found[name] != shape
-    ]
-    kinds = {
-        "missing": sorted(expected.keys() - found.keys()),
-        "unexpected": sorted(found.keys() - expected.keys()),
-        "wrong shape": misshapen,
-    }
-    problems = [f"{kind}: {_listed(names)}" for kind, names in kinds.items() if names]
-    if problems:
-        raise WeightsMismatch(f"{what}: {'; '.join(problems)}", hint=hint)
-
-
-def _listed(names: list[str]) -> str:
-    rest = len(names) - _NAMES_SHOWN
-    return ", ".join(names[:_NAMES_SHOWN]) + (f" and {rest} more" if rest > 0 else "")

@@ -9,9 +9,10 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-from fetchly_llm.backends.torch_reference.tensor_files import TensorFiles, TensorReader, check_shapes
+from fetchly_llm.backends.torch_reference.tensor_files import TensorFiles, TensorReader
 from fetchly_llm.checkpoint import weight_files
 from fetchly_llm.config import ModelConfig
+from fetchly_llm.safetensors_file import check_shapes
 
 # Derived from the configuration; older checkpoints store them all the same.
 _DERIVED_SUFFIXES = (".rotary_emb.inv_freq", ".attn.bias", ".masked_bias")

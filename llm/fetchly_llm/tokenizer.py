@@ -92,6 +92,17 @@ class Tokenizer:
         """Ids of control tokens."""
         return frozenset(number for number, token in self._data.get_added_tokens_decoder().items() if token.special)
 
+    @cached_property
+    def token_of_spelling(self) -> Mapping[bytes, int]:
+        """The ordinary tokens by what they spell; of several with one spelling the lowest id."""
+        spelt = ((self._token_bytes[number], number) for number in reversed(range(self.vocab_size)))
+        return {spelling: number for spelling, number in spelt if spelling and number not in self.special_token_ids}
+
+    @cached_property
+    def longest_spelling(self) -> int:
+        """Bytes of the longest ordinary token."""
+        return max(map(len, self.token_of_spelling))
+
     def encode(self, text: str) -> list[int]:
         """The ids of `text` as data. Raises RequestInvalid for a lone surrogate, which is not text."""
         if not text:

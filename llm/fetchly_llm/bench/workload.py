@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from fetchly_llm.bench.json_lines import JsonLine, read_json_lines, set_name
 from fetchly_llm.errors import RequestInvalid
+from fetchly_llm.json_lines import JsonLine, read_json_lines, set_name
 from fetchly_llm.request import Message
 from fetchly_llm.tokenizer import Tokenizer
 

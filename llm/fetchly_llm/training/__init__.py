@@ -1,0 +1,1 @@
+"""Examples in; adapters and the curves of their training out."""

@@ -7,6 +7,7 @@ import random
 import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from itertools import accumulate
 from typing import Any
 
 import pytest
@@ -15,6 +16,7 @@ from hypothesis import strategies as st
 
 from fetchly_llm.errors import SchemaRefused
 from fetchly_llm.grammar.choices import Choices, ListedChoices, SpanChoices
+from fetchly_llm.grammar.places import PageSpans, Places
 from fetchly_llm.grammar.prepare import prepare
 from fetchly_llm.grammar.spans import BREAK, Partial, SpanBounds, SpanIndex, spelling
 from fetchly_llm.grammar.uses import Uses
@@ -52,6 +54,36 @@ def arrays(limits: Counter[str], least: int, most: int) -> Iterator[list[str]]:
             yield items
         if len(items) < most:
             waiting += [[*items, item] for item in limits if items.count(item) < limits[item]]
+
+
+def arrays_down_the_page(source: str, within: SpanBounds, once: bool, least: int, most: int) -> Iterator[list[str]]:
+    """All lists of `least` to `most` items for which there are places of the source, one behind the other."""
+    standing = places(source, within)
+    found: set[tuple[str, ...]] = set()
+
+    def go_on(items: tuple[str, ...], end: int) -> None:
+        if len(items) >= least:
+            found.add(items)
+        if len(items) < most:
+            for value, where in standing.items():
+                for place in where:
+                    if place.start >= end and not (once and value in items):
+                        go_on((*items, value), place.stop)
+
+    go_on((), 0)
+    return map(list, found)
+
+
+def places(source: str, within: SpanBounds) -> dict[str, list[range]]:
+    """Where each of `runs` stands, ascending."""
+    index = SpanIndex(source)
+    found: dict[str, list[range]] = {value: [] for value in runs(source, within)}
+    edges = [0, *accumulate(map(len, index.chunks))]
+    for first, start in enumerate(edges):
+        for end in edges[first + 1 :]:
+            if index.text[start:end] in found:
+                found[index.text[start:end]].append(range(start, end))
+    return found
 
 
 class Oracle:
@@ -178,7 +210,37 @@ def test_every_mask_of_an_array_of_spans_is_exact(
             toy_compiler().compile(schema, source)
         assert refused.value.code == "SCHEMA_UNSATISFIABLE"
         return
-    Oracle(list(arrays(limits, least, most))).check(schema, source, seed)
+    texts = arrays(limits, least, most) if least > 1 else arrays_down_the_page(source, within, once, least, most)
+    Oracle(list(texts)).check(schema, source, seed)
+
+
+@unhurried
+@given(sources, bounds, st.booleans(), st.data())
+def test_what_stands_further_down_is_what_enumeration_finds(
+    source: str, within: SpanBounds, once: bool, data: st.DataObject
+) -> None:
+    standing = places(source, within)
+    found = Places(PageSpans(SpanIndex(source), [within], once=once))
+    prefixes = {spelling(value)[:end] for value in standing for end in range(len(spelling(value)) + 1)}
+    values: list[str] = []
+    end = 0
+    looks_early = data.draw(st.booleans())  # whether the list of places is there when the first entry comes
+    while True:
+        left = {
+            value: [place for place in where if place.start >= end]
+            for value, where in standing.items()
+            if where[-1].start >= end and not (once and value in values)
+        }
+        assert {value for value in standing if found.allows(value)} == set(left)
+        if values or looks_early:
+            alive = {prefix for prefix in prefixes if any(spelling(value).startswith(prefix) for value in left)}
+            assert {prefix for prefix in prefixes if found.allows_prefix(prefix)} == alive
+        if not left:
+            break
+        value = data.draw(st.sampled_from(sorted(left)))
+        values.append(value)
+        end = left[value][0].stop
+        found = found.add(value)
 
 
 @unhurried

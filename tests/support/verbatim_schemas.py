@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 import re
-from typing import Any
+from typing import Any, NamedTuple
 
 from hypothesis import strategies as st
 
@@ -149,13 +149,27 @@ _CHUNK = re.compile(rf"{_NUMBER}|(?:(?!{_NUMBER})[a-zA-Z0-9é])+|.\u200d?")
 
 def span_places(source: str) -> list[str]:
     """Every place of the source that a span can take, as its text: by hand for the WORDS above."""
-    places: list[str] = []
+    return [place.text for place in _located(source)]
+
+
+class _Place(NamedTuple):
+    """A place, its start and end counted in chunks over all lines."""
+
+    start: int
+    end: int
+    text: str
+
+
+def _located(source: str) -> list[_Place]:
+    places: list[_Place] = []
+    before = 0
     for line in source.splitlines():
         chunks = [match[0] for match in _CHUNK.finditer(line)]
         for start in range(len(chunks)):
             for end in range(start + 1, len(chunks) + 1):
                 if not chunks[start].isspace() and not chunks[end - 1].isspace():
-                    places.append("".join(chunks[start:end]))
+                    places.append(_Place(before + start, before + end, "".join(chunks[start:end])))
+        before += len(chunks)
     return places
 
 
@@ -165,6 +179,7 @@ class DocumentWriter:
     def __init__(self, schema: Schema, source: str, rng: random.Random) -> None:
         self._root = schema
         self._places = span_places(source)
+        self._located = _located(source)
         self._rng = rng
 
     def draw(self, schema: Schema | None = None, depth: int = 0) -> Any:
@@ -224,6 +239,7 @@ class DocumentWriter:
     def _array(self, schema: Schema, depth: int) -> Any:
         least, most = schema.get("minItems", 0), schema["maxItems"]
         left = list(self._places)
+        end = 0
         items: list[Any] = []
         for _ in range(least if depth > 3 else self._rng.randint(least, most)):
             try:
@@ -236,6 +252,11 @@ class DocumentWriter:
                 if item not in left:
                     continue
                 left.remove(item)
+            if isinstance(item, str) and schema["items"].get("x-verbatim") and least <= 1:  # one behind the other
+                behind = [place.end for place in self._located if place.text == item and place.start >= end]
+                if not behind:
+                    continue
+                end = min(behind)
             items.append(item)
         if len(items) < least:
             raise LookupError

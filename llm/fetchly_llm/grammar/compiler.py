@@ -23,6 +23,7 @@ from fetchly_llm.grammar.satisfiability import refuse_unsatisfiable, satisfiable
 from fetchly_llm.grammar.schema_graph import SchemaGraph
 from fetchly_llm.grammar.shapes import ShapeTable
 from fetchly_llm.grammar.spans import SpanIndex, escape
+from fetchly_llm.grammar.unspellable import SpellableParts
 from fetchly_llm.grammar.vocabulary import Vocabulary
 
 # A suffix automaton over the words of 120 kB needs about 3 million units to build and 2 million for the first mask at a
@@ -96,6 +97,7 @@ class GrammarCompiler:
             raise ModelUnsupported(f"the grammar library cannot use this tokenizer: {error}") from error
         self._eos = tuple(dict.fromkeys(eos_token_ids))
         self._vocabulary = Vocabulary(self._tokenizer, self._eos)
+        self._spellable = SpellableParts(self._vocabulary)
         self._time_limit_s = time_limit_s
         self._cache: OrderedDict[bytes, Grammar] = OrderedDict()
         self._cache_entries = cache_entries
@@ -107,7 +109,7 @@ class GrammarCompiler:
 
         `enforced` is a schema that llguidance takes whole, with closed objects and finite bounds. `allowed_escapes` are
         the letters that may follow a backslash in strings, None for all. Raises SchemaRefused, located, for a schema
-        that cannot be compiled, is too large, takes longer than the time limit, or has no value at all.
+        that cannot be compiled, is too large, takes longer than the time limit, or has no value that can be spelt.
         """
         graph = SchemaGraph(enforced)
         has_source = graph.is_verbatim("")
@@ -162,8 +164,11 @@ class GrammarCompiler:
 
     def _compile(self, graph: SchemaGraph, source: str | None, allowed_escapes: str | None) -> Grammar:
         index = SpanIndex(source or "", lambda character: self._vocabulary.can_spell(escape(character)))
+        spellable = self._spellable.of(graph.mapping(""))
+        if spellable.schema is not graph.mapping(""):
+            graph = SchemaGraph(spellable.schema)
         productive = satisfiable(graph, index)
-        refuse_unsatisfiable(graph, productive)
+        refuse_unsatisfiable(graph, productive, spellable.emptied)
         shapes = ShapeTable(graph, productive)
         if shapes.conflicts:
             raise shapes.conflicts[0].refusal()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 import re
 from collections.abc import Mapping
@@ -46,6 +47,9 @@ VALIDATOR_FORMATS: Final = frozenset(
     ]
 )
 SURROGATE = re.compile("[\ud800-\udfff]")
+RARE = re.compile("[\U00040000-\U000bffff]")
+"""What byte-level vocabularies lack as a rule: the compiler leaves it out where the model's does, and a lint warns."""
+_LONG_ESCAPE = re.compile(r"\\\\u\{([0-9a-fA-F]{5,6})\}")  # in a pattern, its backslash doubled as JSON has it
 
 
 def inspect(schema: object, notebook: Notebook) -> Document | None:
@@ -282,6 +286,30 @@ def _check_values(place: Place, document: Document, notebook: Notebook, hidden: 
             )
     if isinstance(schema.get("format"), str):
         _check_format(place, schema["format"], notebook)
+    for keyword in ("enum", "const", "pattern", "properties", "patternProperties"):
+        named = list(schema[keyword]) if isinstance(schema.get(keyword), dict) and keyword != "const" else None
+        _check_characters(place, keyword, schema.get(keyword) if named is None else named, notebook)
+
+
+def _check_characters(place: Place, keyword: str, said: Any, notebook: Notebook) -> None:
+    """Warn of characters that the grammar leaves out where the model's vocabulary has no bytes for them."""
+    found = RARE.search(_LONG_ESCAPE.sub(_character, json.dumps(said, ensure_ascii=False)))
+    if found is not None:
+        notebook.note(
+            codes.UNSPELLABLE,
+            pointer_to(place.pointer, keyword),
+            f"few models can spell U+{ord(found[0]):X} (planes 4 to 11 of Unicode). By others, a value or an optional"
+            " name with it is never written; where there is no other choice, they refuse the schema.",
+            keyword=keyword,
+            value=said,
+            severity="warning",
+            hint="Use other characters.",
+        )
+
+
+def _character(escape: re.Match[str]) -> str:
+    code = int(escape[1], 16)
+    return chr(code) if code < 0x110000 else escape[0]
 
 
 def _check_reference(place: Place, document: Document, notebook: Notebook) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -120,6 +121,8 @@ class Matcher:
         self._inner.unsafe_compute_mask_ptr(row.ctypes.data, row.nbytes)
         self._check()
         row &= self._grammar.text_tokens
+        if not self._grammar.vocabulary.is_complete:
+            self._clear_misspelt(row)
         if self._grammar.rule is not None:
             self._grammar.rule.restrict(row, self._states[-1], self._text)
         if self._inner.is_accepting():
@@ -169,6 +172,10 @@ class Matcher:
             return ()
         forced = self._inner.compute_ff_tokens()
         self._check()
+        if not self._grammar.vocabulary.is_complete and not self._is_ascii(forced):
+            # llguidance drops a byte that no token spells, and forces what comes after it.
+            forced = forced[: self._inner.validate_tokens(forced)]
+            self._check()
         if self._grammar.rule is None:
             return tuple(forced)
         state, text = self._states[-1], bytearray(self._text)
@@ -180,6 +187,17 @@ class Matcher:
             state = following
             text += spelt
         return tuple(forced)
+
+    def _clear_misspelt(self, row: NDArray[np.int32]) -> None:
+        """Where a byte that no token spells must follow, llguidance's mask is the token that it would force instead."""
+        if np.count_nonzero(row) != 1:
+            return
+        tokens = [int(token) for token in bitmask.legal_tokens(row)]
+        if len(tokens) == 1 and not self._is_ascii(tokens) and self._inner.validate_tokens(tokens) != 1:
+            row[:] = 0
+
+    def _is_ascii(self, tokens: Sequence[int]) -> bool:
+        return all(self._grammar.vocabulary[token].isascii() for token in tokens)
 
     def _keeps_rule(self, token: int) -> bool:
         rule = self._grammar.rule

@@ -2,9 +2,10 @@
 
 Small models loop. Two rules stop that, both decided by the text alone, so that rollback and replay agree:
 
-- An array of verbatim strings takes a span at most as often as it stands in the source, and with uniqueItems once; an
-  array of unique strings out of an enum takes each once. A token that leads where every continuation is used up is
-  illegal as well, so there is no dead end.
+- The entries of an array of verbatim strings are places of the source, one behind the other (places.py), and with
+  uniqueItems different texts. Where minItems asks for several, places could run out: there each span is taken at most
+  as often as it stands in the source, in any order. An array of unique strings out of an enum takes each once. A token
+  that leads where every continuation is used up is illegal as well, so there is no dead end.
 - An array of records (items that hold spans deeper down) ends after a record that equals earlier ones more often than
   its rarest span stands in the source, unless minItems asks for more. The last repetition itself stays, on purpose: at
   the token that would complete it, what is left to write is another value in one of its last fields, any that the page
@@ -25,10 +26,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fetchly_llm.grammar import bitmask
-from fetchly_llm.grammar.choices import Choices, ListedChoices, SpanChoices, beginning_with
+from fetchly_llm.grammar.choices import ListedChoices, SpanChoices
+from fetchly_llm.grammar.places import PageSpans, Places
 from fetchly_llm.grammar.shapes import OPAQUE, Shape, ShapeTable
 from fetchly_llm.grammar.spans import SpanIndex, partial, spelling
-from fetchly_llm.grammar.uses import Uses, passes_any
+from fetchly_llm.grammar.uses import Uses
 from fetchly_llm.grammar.vocabulary import Vocabulary
 
 _QUOTE, _BACKSLASH, _COMMA, _COLON, _SPACE = b'"\\,: '
@@ -39,8 +41,6 @@ _BEFORE_KEY, _KEY, _BEFORE_VALUE, _STRING, _AFTER = range(5)
 # What is watched by a frame or by one around it.
 _CHOICES, _RECORDS = 1, 2
 
-_FEW_PREFIXES = 8  # up to so many, looking up the tokens of each is cheaper than looking at each legal token
-
 
 class Frame(NamedTuple):
     """An open object or array. `shape` is its own; `pending` is the shape of the value whose key was just read."""
@@ -50,7 +50,7 @@ class Frame(NamedTuple):
     is_array: bool
     watched: int
     pending: int = OPAQUE
-    uses: Uses | None = None
+    uses: Uses | Places | None = None
     records: tuple[bytes, ...] = ()
     record_start: int = 0
 
@@ -93,9 +93,11 @@ class RepetitionRule:
         self._shapes = shapes
         self._index = index
         self._vocabulary = vocabulary
-        self._unused = {
-            number: Uses(_choices(shape, index)) for number, shape in enumerate(shapes) if shape.has_choices
-        }
+        nothing: dict[tuple[object, ...], Uses | Places] = {}  # arrays alike share what they look up on the page
+        for shape in shapes:
+            if shape.has_choices and _kind(shape) not in nothing:
+                nothing[_kind(shape)] = _nothing_taken(shape, index)
+        self._unused = {number: nothing[_kind(shape)] for number, shape in enumerate(shapes) if shape.has_choices}
         self._allowed: dict[bytes, int] = {}
         self._quotes = vocabulary.matching(re.compile(rb'"'))
         self._whole_items = vocabulary.matching(re.compile(rb'".*".*[",]', re.DOTALL))
@@ -114,7 +116,9 @@ class RepetitionRule:
         """Clear from `row`, the grammar's mask after `text`, what the rule forbids."""
         frame = state.frame
         if frame is not None and frame.uses is not None and state.mode == _STRING:
-            self._clear_dead(row, frame.uses, bytes(text[state.string_start :]))
+            dead = frame.uses.dead_tokens(row, bytes(text[state.string_start :]), self._vocabulary)
+            if len(dead):
+                bitmask.clear_bits(row, dead)
         forbidden = [
             token
             for token in bitmask.legal_among(row, self._suspects(state)).tolist()
@@ -131,18 +135,6 @@ class RepetitionRule:
         if not watched & _CHOICES:
             return self._records
         return self._quotes if state.mode in (_STRING, _KEY) else self._both
-
-    def _clear_dead(self, row: NDArray[np.int32], uses: Uses, begun: bytes) -> None:
-        dead = uses.dead_prefixes()
-        within = beginning_with(dead, begun)  # all longer than `begun`, which is not dead
-        if len(within) <= _FEW_PREFIXES:
-            ids = [self._vocabulary.starting_with(dead[rank][len(begun) :]) for rank in within]
-        else:
-            dead = dead[within.start : within.stop]
-            legal = bitmask.legal_tokens(row).tolist()
-            ids = [np.array([t for t in legal if passes_any(begun + self._vocabulary[t], dead)], dtype=np.int64)]
-        if ids:
-            bitmask.clear_bits(row, np.concatenate(ids))
 
     def _advance(self, state: State, text: _Text, token: bytes) -> State:
         frame, mode, string_start, is_escaped = state
@@ -223,7 +215,7 @@ class RepetitionRule:
             raise _Violation
         return frame._replace(uses=frame.uses.add(value))
 
-    def _refuse_dead(self, uses: Uses, begun: bytes) -> None:
+    def _refuse_dead(self, uses: Uses | Places, begun: bytes) -> None:
         if not uses.allows_prefix(begun):
             raise _Violation
 
@@ -261,10 +253,16 @@ class RepetitionRule:
                 yield from self._spans(child, self._shapes[shape.items])
 
 
-def _choices(shape: Shape, index: SpanIndex) -> Choices:
-    if shape.spans:
-        return SpanChoices(index, shape.spans, once=shape.is_unique)
-    return ListedChoices(shape.listed)
+def _kind(shape: Shape) -> tuple[object, ...]:
+    return shape.spans, shape.listed, shape.is_unique, shape.least > 1
+
+
+def _nothing_taken(shape: Shape, index: SpanIndex) -> Uses | Places:
+    if not shape.spans:
+        return Uses(ListedChoices(shape.listed))
+    if shape.least > 1:
+        return Uses(SpanChoices(index, shape.spans, once=shape.is_unique))
+    return Places(PageSpans(index, shape.spans, once=shape.is_unique))
 
 
 def _closing_quote(token: bytes, position: int, is_escaped: bool) -> tuple[int, bool]:

@@ -24,8 +24,11 @@ def satisfiable(graph: SchemaGraph, spans: SpanIndex) -> frozenset[str]:
     return graph.productive(lambda pointer, known: _holds(graph, spans, pointer, known))
 
 
-def refuse_unsatisfiable(graph: SchemaGraph, found: frozenset[str]) -> None:
-    """Raise SchemaRefused with the innermost pointer that explains why the root has no value; return if it has one."""
+def refuse_unsatisfiable(graph: SchemaGraph, found: frozenset[str], known: Mapping[str, str] | None = None) -> None:
+    """Raise SchemaRefused with the innermost pointer that explains why the root has no value; return if it has one.
+
+    `known` has the reason for pointers whose values were taken out before.
+    """
     if "" in found:
         return
     pointer, seen = "", {""}
@@ -33,7 +36,9 @@ def refuse_unsatisfiable(graph: SchemaGraph, found: frozenset[str]) -> None:
         pointer = cause
         seen.add(pointer)
     node = graph[pointer]
-    if isinstance(node, Mapping) and node.get("x-verbatim", False) is not False:
+    if known and pointer in known:
+        message, hint = known[pointer], "use other characters here, or take another model"
+    elif isinstance(node, Mapping) and node.get("x-verbatim", False) is not False:
         message, hint = "the source holds no span that this string can be", "allow null here"
     elif isinstance(node, Mapping) and cause is None and "items" in node and graph.is_verbatim(pointer):
         message, hint = "the source holds fewer spans than minItems asks for", "lower minItems"

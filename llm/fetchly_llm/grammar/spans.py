@@ -13,7 +13,7 @@ from bisect import bisect_left
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import islice
+from itertools import accumulate, islice
 from typing import NamedTuple
 
 from fetchly_llm.grammar.chunks import BREAK, chunks
@@ -87,7 +87,8 @@ def _is_character(character: str) -> bool:
 class SpanIndex:
     """The chunks of one source, and what the repetition rule asks about them. Immutable after construction.
 
-    `text` is the source with one BREAK for every line end and every character that cannot be written.
+    `text` is the source with one BREAK for every line end and every character that cannot be written; `starts` are the
+    offsets at which a span may begin, ascending.
     """
 
     def __init__(self, source: str, can_write: Callable[[str], bool] = lambda _: True) -> None:
@@ -96,7 +97,7 @@ class SpanIndex:
         self.text = lines.translate(unwritable)
         found = list(chunks(self.text))
         self.chunks: Sequence[str] = tuple(self.text[chunk.start : chunk.end] for chunk in found)
-        self._starts = [chunk.start for chunk in found if not chunk.is_space]
+        self.starts = [chunk.start for chunk in found if not chunk.is_space]
         self._ends = [chunk.end for chunk in found if not chunk.is_space]
         self._end_set = frozenset(self._ends)
         self._spellings = sorted((spelling(c), c) for c in set(self.text) - {BREAK})
@@ -106,9 +107,12 @@ class SpanIndex:
         """How often the span `value` stands in the source, overlapping occurrences counted."""
         count = self._counts.get(value)
         if count is None:
-            count = sum(start + len(value) in self._end_set for start in self._starts_with(value))
-            self._counts[value] = count
+            count = self._counts[value] = sum(1 for _ in self.places(value))
         return count
+
+    def places(self, value: str) -> Iterator[int]:
+        """The offsets in `text` at which the span `value` stands, in no particular order."""
+        return (start for start in self._starts_with(value) if start + len(value) in self._end_set)
 
     def count(self, bounds: Sequence[SpanBounds], limit: int) -> int:
         """How many places of the source hold a span that satisfies one of `bounds`, counted up to `limit`."""
@@ -132,12 +136,12 @@ class SpanIndex:
             is_free(self.text[start:end])
             for start in self._starts_with(begun.value)
             for each in bounds
-            for end in self._ends_from(start, each, max(len(begun.value), 1))
+            for end in self.ends_from(start, each, max(len(begun.value), 1))
         )
 
     def _places(self, bounds: Sequence[SpanBounds]) -> Iterator[tuple[int, int]]:
-        for start in self._starts:
-            for end in {end for each in bounds for end in self._ends_from(start, each, 1)}:
+        for start in self.starts:
+            for end in {end for each in bounds for end in self.ends_from(start, each, 1)}:
                 yield start, end
 
     def _characters_spelt(self, beginning: bytes) -> Iterator[str]:
@@ -151,7 +155,7 @@ class SpanIndex:
     @cached_property
     def _sorted_starts(self) -> Sequence[_Start]:
         """Where a span may start, by the text that begins there. Only a rule that forbids something asks for it."""
-        return sorted(_Start(self.text[start : start + _KEY_LENGTH], start) for start in self._starts)
+        return sorted(_Start(self.text[start : start + _KEY_LENGTH], start) for start in self.starts)
 
     def _starts_with(self, value: str) -> Iterator[int]:
         """The offsets at which a span may start and `value` stands."""
@@ -165,9 +169,30 @@ class SpanIndex:
             if self.text.startswith(value, start):
                 yield start
 
-    def _ends_from(self, start: int, bounds: SpanBounds, least: int) -> Sequence[int]:
+    def longest_from(self, start: int, bounds: Sequence[SpanBounds]) -> bytes | None:
+        """The JSON spelling of the longest span from `start` within one of `bounds`; None where there is none."""
+        found = [end for each in bounds if (end := self._last_end(start, each)) is not None]
+        return self._whole[self._offsets[start] : self._offsets[max(found)]] if found else None
+
+    def _last_end(self, start: int, bounds: SpanBounds) -> int | None:
+        rank = bisect_left(self._ends, self._last(start, bounds) + 1) - 1
+        return self._ends[rank] if rank >= 0 and self._ends[rank] >= start + max(1, bounds.minimum) else None
+
+    @cached_property
+    def _whole(self) -> bytes:
+        """The JSON spelling of the text; `_offsets` says where each character's begins."""
+        return b"".join(map(spelling, self.text))
+
+    @cached_property
+    def _offsets(self) -> Sequence[int]:
+        return [0, *accumulate(len(spelling(character)) for character in self.text)]
+
+    def ends_from(self, start: int, bounds: SpanBounds, least: int) -> Sequence[int]:
         """Ends of the spans from `start` that are within `bounds`, at least `least` long and within the line."""
-        stop = self.text.find(BREAK, start, start + bounds.maximum + 1)
-        last = start + bounds.maximum if stop < 0 else min(stop, start + bounds.maximum)
         low = bisect_left(self._ends, start + max(least, bounds.minimum))
-        return self._ends[low : bisect_left(self._ends, last + 1, low)]
+        return self._ends[low : bisect_left(self._ends, self._last(start, bounds) + 1, low)]
+
+    def _last(self, start: int, bounds: SpanBounds) -> int:
+        """Where a span from `start` must end: by the longest length, and within the line."""
+        stop = self.text.find(BREAK, start, start + bounds.maximum + 1)
+        return start + bounds.maximum if stop < 0 else min(stop, start + bounds.maximum)

@@ -4,8 +4,15 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 
+import numpy as np
+from numpy.typing import NDArray
+
+from fetchly_llm.grammar import bitmask
 from fetchly_llm.grammar.choices import Choices, beginning_with
 from fetchly_llm.grammar.spans import spelling
+from fetchly_llm.grammar.vocabulary import Vocabulary
+
+_FEW_PREFIXES = 8  # up to so many, looking up the tokens of each is cheaper than looking at each legal token
 
 
 class Uses:
@@ -46,6 +53,21 @@ class Uses:
         Some choice must begin so, as the grammar sees to.
         """
         return not beginning_with(self._exhausted, begun) or self._choices.has_free(begun, self)
+
+    def dead_tokens(self, row: NDArray[np.int32], begun: bytes, vocabulary: Vocabulary) -> NDArray[np.int64]:
+        """The tokens of the mask `row` that lead, within the string that has `begun`, where nothing is left.
+
+        Further ones, that are not legal in `row`, may be among them.
+        """
+        dead = self.dead_prefixes()
+        within = beginning_with(dead, begun)  # all longer than `begun`, which is not dead
+        if not within:
+            return np.empty(0, np.int64)
+        if len(within) <= _FEW_PREFIXES:
+            return np.concatenate([vocabulary.starting_with(dead[rank][len(begun) :]) for rank in within])
+        dead = dead[within.start : within.stop]
+        legal = bitmask.legal_tokens(row).tolist()
+        return np.array([t for t in legal if passes_any(begun + vocabulary[t], dead)], dtype=np.int64)
 
     def exhausted_with(self, begun: bytes) -> int:
         """How many choices whose spelling begins with `begun` are used up."""

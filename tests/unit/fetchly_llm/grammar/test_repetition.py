@@ -24,12 +24,28 @@ def closed(**properties: Any) -> dict[str, Any]:
     return {"type": "object", "properties": properties, "required": list(properties), "additionalProperties": False}
 
 
-def test_a_span_may_be_taken_as_often_as_it_stands_on_the_page() -> None:
+def test_each_item_is_a_place_further_down_the_page() -> None:
     grammar = toy_compiler().compile(TAGS, "foo bar\nfoo, baz")
-    assert accepts(grammar, ["foo", "foo", "bar", "foo bar"])
+    assert accepts(grammar, ["foo", "bar", "foo", "baz"])
+    assert accepts(grammar, ["foo bar", "foo", ",", "baz"])
+    assert accepts(grammar, ["bar", "foo, baz"])
     assert not accepts(grammar, ["bar", "bar"])
-    assert not accepts(grammar, ["foo", "bar", "foo", "foo"])
-    assert accepts(grammar, ["bar", "foo bar", "foo, baz", "baz"])
+    assert not accepts(grammar, ["bar", "foo bar"])
+    assert not accepts(grammar, ["baz", "foo"])
+    assert not accepts(grammar, ["foo", "foo", "foo"])
+
+
+def test_of_several_places_the_first_that_fits_is_taken() -> None:
+    grammar = toy_compiler().compile(TAGS, "foo bar\nqux\nfoo baz")
+    assert accepts(grammar, ["foo", "bar", "foo baz"])
+    assert accepts(grammar, ["foo", "qux", "foo", "baz"])
+    assert not accepts(grammar, ["qux", "foo", "bar"])
+
+
+def test_places_that_minitems_may_need_are_counted_and_may_overlap() -> None:
+    grammar = toy_compiler().compile({**TAGS, "minItems": 2}, "foo bar")
+    assert accepts(grammar, ["foo", "foo bar", "bar"])
+    assert not accepts(grammar, ["foo", "bar", "foo"])
 
 
 def test_words_count_as_words_and_not_as_parts_of_others() -> None:
@@ -39,7 +55,7 @@ def test_words_count_as_words_and_not_as_parts_of_others() -> None:
 
 
 def test_a_prefix_whose_every_continuation_is_used_up_is_closed() -> None:
-    grammar = toy_compiler().compile({**TAGS, "items": {**SPAN, "maxLength": 6}}, "kettle x\nkitten")
+    grammar = toy_compiler().compile({**TAGS, "items": {**SPAN, "maxLength": 6}}, "kettle\nkitten x")
     matcher = grammar.matcher()
     assert write(matcher, '["kettle", "k')
     assert {matcher.spelling(token)[:1] for token in legal(matcher)} == {b"i"}
@@ -51,7 +67,7 @@ def test_a_prefix_whose_every_continuation_is_used_up_is_closed() -> None:
 def test_when_nothing_is_left_the_array_ends() -> None:
     grammar = toy_compiler().compile(TAGS, "foo\nbar")
     matcher = grammar.matcher()
-    assert write(matcher, '["bar", "foo')
+    assert write(matcher, '["foo", "bar')
     starts = {matcher.spelling(token) for token in legal(matcher)}
     assert starts <= {b'"', b'"]'}
     matcher.accept(next(token for token in legal(matcher) if matcher.spelling(token) == b'"'))
@@ -109,12 +125,15 @@ def test_escapes_and_split_characters_are_seen_through() -> None:
     for seed in range(5):
         rng = random.Random(seed)
         for text, fits in (
-            ('["\\"", "\\"", "hi", "\\\\"]', True),
+            ('["\\"", "hi", "\\"", "\\\\"]', True),
             ('["\\"", "\\"", "\\""]', False),
             ('["\\\\", "\\\\"]', False),
-            ('["北", "北", "北", "北京", "北京"]', True),
+            ('["北", "北", "北", "京"]', True),
+            ('["北京", "北", "北", "京"]', True),
+            ('["北", "北京", "北", "北"]', False),
             ('["北京", "北京", "北京"]', False),
-            ('["北\\t北", "北\\t北京"]', True),
+            ('["北\\t北京"]', True),
+            ('["北\\t北", "北\\t北京"]', False),
             ('["北\\t北", "北\\t北"]', False),
         ):
             assert write(grammar.matcher(), text, rng) == fits, text
@@ -177,8 +196,8 @@ def test_the_beginning_of_other_values_is_closed_only_with_the_last_of_them() ->
 
 def test_unique_spans_are_taken_once_however_often_they_stand_on_the_page() -> None:
     grammar = toy_compiler().compile({**TAGS, "uniqueItems": True}, "foo bar\nfoo")
-    assert accepts(grammar, ["foo", "foo bar", "bar"])
-    assert not accepts(grammar, ["foo", "foo"])
+    assert accepts(grammar, ["foo bar", "foo"])
+    assert not accepts(grammar, ["foo", "bar", "foo"])
     with pytest.raises(SchemaRefused) as refused:
         toy_compiler().compile({**TAGS, "uniqueItems": True, "minItems": 2}, "foo\nfoo")
     assert refused.value.code == "SCHEMA_UNSATISFIABLE"

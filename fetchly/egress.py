@@ -37,6 +37,13 @@ _NAT64 = ipaddress.ip_network("64:ff9b::/96")  # RFC 6052
 _NAT64_LOCAL = ipaddress.ip_network("64:ff9b:1::/48")  # RFC 8215
 _IPV4_COMPATIBLE = ipaddress.ip_network("::/96")  # RFC 4291, deprecated
 _SHARED = ipaddress.ip_network("100.64.0.0/10")  # RFC 6598, carrier-grade NAT
+# What the registries do not call global, and the standard library does, more or less of it by its version.
+_NOT_GLOBAL = (
+    ipaddress.ip_network("192.0.0.0/24"),  # RFC 6890, protocols
+    ipaddress.ip_network("192.88.99.0/24"),  # RFC 7526, the relays of 6to4, gone
+    ipaddress.ip_network("2001::/23"),  # RFC 2928, protocols: Teredo, ORCHID, benchmarks
+    ipaddress.ip_network("3fff::/20"),  # RFC 9637, documentation
+)
 _UNIQUE_LOCAL = ipaddress.ip_network("fc00::/7")  # RFC 4193
 
 Resolver = Callable[[str, int], list[str]]
@@ -77,12 +84,14 @@ def is_public(address: IpAddress) -> bool:
     """
     if address.is_multicast or address.is_unspecified or (address.version == 4 and address.is_reserved):
         return False
+    if any(address in network for network in _NOT_GLOBAL):
+        return False
     if isinstance(address, ipaddress.IPv4Address):
         return address.is_global
     inner = carried_ipv4(address)
     if inner is not None:
-        # A NAT64 prefix of the local network, and Teredo, are never needed to read a page.
-        return is_public(inner) and address not in _NAT64_LOCAL and address.teredo is None
+        # A NAT64 prefix of the local network is never needed to read a page.
+        return is_public(inner) and address not in _NAT64_LOCAL
     return address in _GLOBAL_UNICAST and address.is_global
 
 
@@ -97,6 +106,8 @@ def is_private(address: IpAddress) -> bool:
             return is_private(inner)
         return (address.is_loopback or address in _UNIQUE_LOCAL) and address not in _METADATA_SERVICES
     if address in _METADATA_SERVICES or address.is_unspecified or address.is_link_local or address.is_multicast:
+        return False
+    if any(address in network for network in _NOT_GLOBAL):
         return False
     if int(address) >> 24 == 0 or address.is_reserved:
         return False

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -9,8 +10,8 @@ from typing import Literal, get_args
 
 from fetchly.crawler.browser import BrowserRenderer
 from fetchly.crawler.chromium import BrowserMissing
-from fetchly.crawler.http import FetchPolicy, HttpFetcher
-from fetchly.crawler.source import is_url, open_target
+from fetchly.crawler.http import FetchPolicy, HttpFetcher, MayFollow
+from fetchly.crawler.source import is_url, open_file, open_target
 from fetchly.document.decode import decode
 from fetchly.document.media import kind_of
 from fetchly.document.reader import ReadOptions
@@ -20,8 +21,8 @@ from fetchly.egress import EgressGate
 from fetchly.errors import ConfigurationError, DocumentError, FetchError, Interrupted, PolicyRefused
 from fetchly.goods import Document, Page
 
-Target = str | bytes | Page
-"""A URL, a file path, "-" for standard input, the bytes of a page, or a Page."""
+Target = str | os.PathLike[str] | bytes | Page
+"""A URL, a file path, "-" for standard input, a path object (always a file), the bytes of a page, or a Page."""
 Render = Literal["never", "auto", "always"]
 """Whether a browser runs a page's scripts. auto: only for a URL whose answer is empty until they have run."""
 ShouldStop = Callable[[], bool] | None
@@ -49,6 +50,17 @@ class _Read:
     page: Page
     document: Document | None
     error: DocumentError | None
+
+
+@dataclass(frozen=True, slots=True)
+class _Guided:
+    """The HTTP client, asking before it follows a redirect."""
+
+    fetcher: HttpFetcher
+    may_follow: MayFollow | None
+
+    def fetch(self, url: str) -> Page:
+        return self.fetcher.fetch(url, may_follow=self.may_follow)
 
 
 class TargetReader:
@@ -81,10 +93,17 @@ class TargetReader:
         self._renderer.close()
         self._documents.close()
 
-    def read(self, target: Target, options: ReadOptions, should_stop: ShouldStop = None) -> Reading:
-        """Fetch, render where asked or needed, read."""
+    def read(
+        self,
+        target: Target,
+        options: ReadOptions,
+        should_stop: ShouldStop = None,
+        may_follow: MayFollow | None = None,
+    ) -> Reading:
+        """Fetch, render where asked or needed, read. `may_follow` is shown where a redirect of the HTTP client leads,
+        and may raise a FetchError rather than have it followed; what a browser follows, it is not asked about."""
         clock = _Clock()
-        page = self._page(target, should_stop)
+        page = self._page(target, should_stop, may_follow)
         clock.fetched()
         _check(should_stop, page)
         first = self._read(page, options)
@@ -98,11 +117,13 @@ class TargetReader:
             raise first.error
         return Reading(page, first.document, page.warnings, clock.fetch_ms, clock.read_ms)
 
-    def _page(self, target: Target, should_stop: ShouldStop) -> Page:
+    def _page(self, target: Target, should_stop: ShouldStop, may_follow: MayFollow | None) -> Page:
         if isinstance(target, bytes):
             page = Page(requested="bytes", url=None, status=None, headers=(), body=target)
         elif isinstance(target, Page):
             page = target
+        elif isinstance(target, os.PathLike):
+            page = open_file(target)
         elif not isinstance(target, str):
             raise ConfigurationError(
                 f"a target of type {type(target).__name__} is no page", hint="give a URL, a path, bytes or a Page"
@@ -110,7 +131,7 @@ class TargetReader:
         elif self.render == "always" and is_url(target):
             return self._renderer.render(target.strip(), should_stop=should_stop)
         else:
-            page = open_target(target, self._fetcher)
+            page = open_target(target, _Guided(self._fetcher, may_follow))
         if self.render == "always" and not page.rendered and kind_of(page) == "html":
             return self._renderer.render_html(_in_utf8(page), should_stop=should_stop)
         return page

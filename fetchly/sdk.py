@@ -4,13 +4,18 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Callable, Mapping
+import weakref
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from types import TracebackType
 from typing import Any, Generic, Literal, Self, TypeVar, overload
 
 from fetchly.crawler.http import USER_AGENT, FetchPolicy
+from fetchly.crawling.async_crawl import AsyncCrawl
+from fetchly.crawling.crawl import Crawl, Means
+from fetchly.crawling.options import crawl_options
+from fetchly.crawling.results import PageResult
 from fetchly.document.reader import ReadOptions
 from fetchly.errors import ConfigurationError
 from fetchly.extraction.decoding import asks_for_links
@@ -18,6 +23,7 @@ from fetchly.extraction.extractor import ExtractionOptions, Extractor
 from fetchly.extraction.generator import ExtractionStats, Generator, SchemaNotice
 from fetchly.extraction.local import LocalGenerator
 from fetchly.extraction.schema import SchemaSource, UserSchema, load_schema
+from fetchly.extraction.validation import RecordValidator
 from fetchly.goods import Document, Evidence
 from fetchly.reading import Reading, Render, Target, TargetReader
 
@@ -88,6 +94,7 @@ class Client:
         if not isinstance(timeout, int | float):
             raise ConfigurationError(f"timeout is {timeout!r}, not seconds", where="timeout")
         self._closed = False
+        self._crawls: weakref.WeakSet[Crawl[Any]] = weakref.WeakSet()
         self._options = _overridden(ExtractionOptions(), options)
         self._keep_hidden = keep_hidden
         policy = FetchPolicy(allow_private=allow_private, timeout_s=timeout, user_agent=user_agent)
@@ -107,6 +114,8 @@ class Client:
     def close(self) -> None:
         """Free the model, the browser and the connections. Idempotent; a closed client refuses further work."""
         self._closed = True
+        for crawl in list(self._crawls):
+            crawl.close()
         self._reader.close()
         self._generator.close()
 
@@ -149,6 +158,42 @@ class Client:
             rendered=page.rendered,
             identity=extractor.identity,
         )
+
+    @overload
+    def crawl(self, seeds: str | Sequence[str], schema: type[T], **options: Any) -> Crawl[Result[T]]: ...
+    @overload
+    def crawl(self, seeds: str | Sequence[str], schema: Any, **options: Any) -> Crawl[Result[Any]]: ...
+    def crawl(
+        self,
+        seeds: str | Sequence[str],
+        schema: SchemaSource,
+        *,
+        report: Callable[[str], None] = lambda line: None,
+        **options: Any,
+    ) -> Crawl[Any]:
+        """Records from the pages of a site: an iterator of Results, and a context manager (`close`, `summary`).
+
+        `options` are those of `fetchly.crawling.options.CrawlOptions` (`limit`, `follow`, `depth`, `state`, `resume`,
+        `delay` ...) and override the client's ExtractionOptions. `report` is told of failed pages, a line each, from
+        another thread.
+        """
+        known = ExtractionOptions.__dataclass_fields__
+        chosen = _overridden(self._options, {name: value for name, value in options.items() if name in known})
+        crawling = crawl_options({name: value for name, value in options.items() if name not in known})
+        loaded = load_schema(schema)
+        self._check_open()
+        self._generator.check_schema(loaded.json, chosen.schema_mode)
+        reading = ReadOptions(link_marks=asks_for_links(loaded.json), keep_hidden=self._keep_hidden)
+        means = Means(self._reader, reading, self._reader.policy, self._reader.render, self._generator)
+        validator = RecordValidator(loaded)
+
+        def result(page: PageResult) -> Result[Any]:
+            return _crawled(page, validator)
+
+        named = [seeds] if isinstance(seeds, str) else list(seeds)
+        crawl = Crawl(named, loaded, means, crawling, chosen, result, report)
+        self._crawls.add(crawl)
+        return crawl
 
     def document(self, target: Target, *, should_stop: Callable[[], bool] | None = None) -> Document:
         """A page as fetchly reads it."""
@@ -216,6 +261,14 @@ class AsyncClient:
         stop = threading.Event()
         return await self._run(lambda: self._client.document(target, should_stop=stop.is_set), stop)
 
+    @overload
+    def crawl(self, seeds: str | Sequence[str], schema: type[T], **options: Any) -> AsyncCrawl[Result[T]]: ...
+    @overload
+    def crawl(self, seeds: str | Sequence[str], schema: Any, **options: Any) -> AsyncCrawl[Result[Any]]: ...
+    def crawl(self, seeds: str | Sequence[str], schema: SchemaSource, **options: Any) -> AsyncCrawl[Any]:
+        """As Client.crawl: an asynchronous iterator of Results. It begins with the first one that is asked for."""
+        return AsyncCrawl(lambda: self._client.crawl(seeds, schema, **options), self._run)
+
     async def _run(self, work: Callable[[], R], stop: threading.Event) -> R:
         self._client._check_open()
         future = asyncio.get_running_loop().run_in_executor(self._workers, work)
@@ -250,6 +303,23 @@ async def aextract(target: Target, schema: SchemaSource, **options: Any) -> Resu
     """As extract, without blocking the event loop."""
     async with AsyncClient(**options) as client:
         return await client.extract(target, schema)
+
+
+def _crawled(page: PageResult, validator: RecordValidator) -> Result[Any]:
+    """A result as the state keeps it, in the schema's type."""
+    return Result(
+        record=validator.check(page.value),
+        value=page.value,
+        evidence=page.evidence,
+        stats=page.stats,
+        url=page.url,
+        attempt=page.attempt,
+        warnings=page.warnings,
+        status=page.status,
+        redirects=page.redirects,
+        rendered=page.rendered,
+        identity=page.identity,
+    )
 
 
 def _overridden(options: ExtractionOptions, changes: Mapping[str, Any]) -> ExtractionOptions:

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class _Talk:
+class Talk:
     """How much is said on stderr."""
 
     quiet: bool
@@ -85,11 +85,11 @@ def extract(
     }  # fmt: skip
     settings = load_settings().model_copy(update={key: value for key, value in flags.items() if value is not None})
     loaded = load_schema(schema)
-    talk = _Talk(quiet, verbose)
+    talk = Talk(quiet, verbose)
     writer = RecordWriter(form or ("json" if len(targets) == 1 else "jsonl"), output, append)
     stats_writer = RecordWriter("json", stats_json, append=False) if stats_json is not None else None
-    with ProgressBar(quiet) as progress, _client(settings, offline, progress) as client:
-        _notices(client.check(loaded), talk)
+    with ProgressBar(quiet) as progress, opened_client(settings, offline, progress) as client:
+        say_notices(client.check(loaded), talk)
         if show_document:
             return _exit_code([_show(client, target, loaded) for target in targets])
         outcomes = [_one(client, target, loaded, writer, evidence, talk) for target in targets]
@@ -103,7 +103,8 @@ def extract(
 
 
 @contextmanager
-def _client(settings: Settings, offline: bool, progress: Any) -> Iterator[Client]:
+def opened_client(settings: Settings, offline: bool, progress: Any) -> Iterator[Client]:
+    """The client that the settings describe."""
     from fetchly.crawler.http import USER_AGENT
     from fetchly.sdk import Client
 
@@ -141,7 +142,7 @@ def draft_sources(text: str) -> tuple[str, ...]:
     return () if names == ("none",) else names
 
 
-def _one(client: Client, target: str, schema: Any, writer: RecordWriter, evidence: bool, talk: _Talk) -> _Outcome:
+def _one(client: Client, target: str, schema: Any, writer: RecordWriter, evidence: bool, talk: Talk) -> _Outcome:
     from fetchly.errors import FetchlyError
 
     _say(f"{target}: reading", talk.verbose)
@@ -152,7 +153,7 @@ def _one(client: Client, target: str, schema: Any, writer: RecordWriter, evidenc
     for warning in result.warnings:
         _say(f"warning {target}: {warning}", not talk.quiet)
     if evidence:
-        writer.add(_with_evidence(target, result))
+        writer.add(with_evidence(target, result))
     elif isinstance(result.value, list):
         writer.add_list(result.value)
     else:
@@ -160,7 +161,8 @@ def _one(client: Client, target: str, schema: Any, writer: RecordWriter, evidenc
     return _Outcome(target, result, None)
 
 
-def _with_evidence(target: str, result: Result[Any]) -> dict[str, Any]:
+def with_evidence(target: str, result: Result[Any]) -> dict[str, Any]:
+    """A record with where it comes from, as --evidence shows it."""
     from dataclasses import asdict
 
     return {
@@ -201,7 +203,8 @@ def _failed(target: str, error: FetchlyError) -> _Outcome:
     return _Outcome(target, None, error)
 
 
-def _notices(notices: Any, talk: _Talk) -> None:
+def say_notices(notices: Any, talk: Talk) -> None:
+    """What to know about a schema, on stderr."""
     for notice in notices:
         _say(
             f"{'warning' if notice.warning else 'note'} {notice.message}",

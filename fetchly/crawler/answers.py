@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from email.utils import parsedate_to_datetime
 
+from fetchly.crawler.retry_after import in_words, read_retry_after
 from fetchly.errors import FetchError
 
 RETRYABLE = frozenset((408, 425, 429, 500, 502, 503, 504))
 
 
 class StatusError(FetchError):
-    """The server answered with an error status. `retry_after_s` is the wait it asks for, None where it does not;
-    `redirects` are the URLs passed on the way to `url`."""
+    """The server answered with an error status. `retry_after_s` is the wait it asks for, however long, None where it
+    does not; `retry_after` is the header as it came; `redirects` are the URLs passed on the way to `url`."""
 
     code = "HTTP_STATUS"
 
@@ -24,11 +24,13 @@ class StatusError(FetchError):
         url: str,
         status: int,
         retry_after_s: float | None = None,
+        retry_after: str | None = None,
         redirects: tuple[str, ...] = (),
         hint: str | None = None,
     ) -> None:
         super().__init__(message, url=url, status=status, hint=hint, retryable=status in RETRYABLE)
         self.retry_after_s = retry_after_s
+        self.retry_after = retry_after
         self.redirects = redirects
 
 
@@ -61,9 +63,9 @@ def status_error(
 ) -> StatusError:
     """The error for a status that is no success. `phrase` is the server's word for it, often empty."""
     hint = {401: "the page needs a login", 403: "the site refuses this client", 404: "check the address"}.get(status)
-    wait = retry_after(retry_after_header, datetime.now(UTC))
+    wait = read_retry_after(retry_after_header, datetime.now(UTC))
     if wait is not None:
-        hint = f"the server asks to wait {wait:.0f} s before the next try"
+        hint = f"the server asks to wait {in_words(wait.asked_s)} before the next try"
     elif status in RETRYABLE:
         hint = "try again later"
     way = f" (redirected from {redirects[0]})" if redirects else ""
@@ -71,23 +73,8 @@ def status_error(
         f"the server answered {status}{' ' + phrase if phrase else ''}{way}",
         url=url,
         status=status,
-        retry_after_s=wait,
+        retry_after_s=None if wait is None else wait.asked_s,
+        retry_after=retry_after_header,
         redirects=redirects,
         hint=hint,
     )
-
-
-def retry_after(value: str | None, now: datetime) -> float | None:
-    """Seconds to wait (RFC 9110, 10.2.3: a number or a date), 0 for a moment that has passed, None if unreadable."""
-    if value is None:
-        return None
-    value = value.strip()
-    if value.isascii() and value.isdigit():
-        return float(value) if len(value) < 10 else None
-    try:
-        moment = parsedate_to_datetime(value)
-    except (TypeError, ValueError, IndexError, OverflowError):
-        return None
-    if moment.tzinfo is None:
-        moment = moment.replace(tzinfo=UTC)
-    return max(0.0, (moment - now).total_seconds())

@@ -3,12 +3,14 @@ bounded."""
 
 from __future__ import annotations
 
+import functools
 import ssl
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from types import TracebackType
+from typing import TYPE_CHECKING
 
 import httpcore2
 import httpx2
@@ -23,8 +25,19 @@ from fetchly.egress import EgressGate
 from fetchly.errors import ConfigurationError, FetchError
 from fetchly.goods import Page
 
+if TYPE_CHECKING:
+    from publicsuffixlist import PublicSuffixList
+
 USER_AGENT = "Mozilla/5.0 (compatible; fetchly)"
 REDIRECTS = frozenset((301, 302, 303, 307, 308))
+PEEK_BYTES = 4096
+MAX_URL = 8192
+"""Characters of an address that a site may lead to."""
+_QUOTED = 200  # characters of a server's in a message
+_CUT_SLACK = 1024**2  # a cut is made in the decoded body: what comes in one read on the wire may go beyond it
+
+Peek = Callable[[Page], object]
+MayFollow = Callable[[str], object]
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,11 +86,24 @@ class HttpFetcher:
         """Close every connection."""
         self._transport.close()
 
-    def fetch(self, url: str, *, timeout_s: float | None = None) -> Page:
+    def fetch(
+        self,
+        url: str,
+        *,
+        timeout_s: float | None = None,
+        cut_at: int | None = None,
+        peek: Peek | None = None,
+        may_follow: MayFollow | None = None,
+    ) -> Page:
         """Get one page. `timeout_s` replaces the policy's for this fetch. A page that leads on by itself within a few
         seconds (`meta refresh`) is a redirect like another; its seconds are not waited for.
 
-        Raises PolicyRefused (nothing was sent there), StatusError for 4xx and 5xx, and FetchError otherwise.
+        `cut_at` replaces `max_bytes`: what is longer is no error, but cut there, with a warning. `peek` is shown the
+        beginning of a long body, and may raise rather than have the rest fetched; `may_follow` is shown where a
+        redirect leads, and may raise rather than have it followed.
+
+        Raises PolicyRefused (nothing was sent there), StatusError for 4xx and 5xx, FetchError otherwise, and what
+        `peek` and `may_follow` raise.
         """
         limit = self.policy.timeout_s if timeout_s is None else timeout_s
         self._clock.deadline = time.monotonic() + limit
@@ -92,12 +118,13 @@ class HttpFetcher:
                 try:
                     page = None
                     if response.status_code not in REDIRECTS or "location" not in response.headers:
-                        page = self._page(url, current, response, tuple(passed))
+                        page = self._body(self._head(url, current, response, tuple(passed)), response, cut_at, peek)
                     cookies.extract_cookies(response)
+                    _drop_shared(cookies)
                 finally:
                     response.close()
             if page is None:
-                target = join_url(current, _raw_header(response, "location"))
+                target = join_url(current, _location(response, str(current)))
             else:
                 led = _refreshed(page, current, passed)
                 if led is None:
@@ -105,6 +132,8 @@ class HttpFetcher:
                 target = led
             passed.append(str(current))
             self._check_way(target, passed)
+            if may_follow is not None:
+                may_follow(str(target))
             current = target
 
     def _request(self, url: httpx2.URL, cookies: httpx2.Cookies) -> httpx2.Request:
@@ -133,7 +162,7 @@ class HttpFetcher:
                 code="TOO_MANY_REDIRECTS",
             )
 
-    def _page(self, requested: str, url: httpx2.URL, response: httpx2.Response, passed: tuple[str, ...]) -> Page:
+    def _head(self, requested: str, url: httpx2.URL, response: httpx2.Response, passed: tuple[str, ...]) -> Page:
         status = response.status_code
         if not 200 <= status < 300:
             raise status_error(str(url), status, response.reason_phrase, response.headers.get("retry-after"), passed)
@@ -143,36 +172,59 @@ class HttpFetcher:
             url=str(url),
             status=status,
             headers=tuple((name.lower(), value) for name, value in response.headers.multi_items()),
-            body=self._body(response, str(url)),
+            body=b"",
             media_type=content_type.media_type,
             charset=content_type.charset,
             redirects=passed,
         )
 
-    def _body(self, response: httpx2.Response, url: str) -> bytes:
-        limit = self.policy.max_bytes
+    def _body(self, page: Page, response: httpx2.Response, cut_at: int | None, peek: Peek | None) -> Page:
+        """The page with its body, decoded as it comes."""
+        assert page.url is not None
+        limit = self.policy.max_bytes if cut_at is None else cut_at
+        wire_limit = limit if cut_at is None else limit + _CUT_SLACK
         encodings = [
             name.strip().lower() for value in response.headers.get_list("content-encoding") for name in value.split(",")
         ]
         body = bytearray()
-        for piece in inflated(_bounded(response.iter_raw(), limit, url), encodings):
+        for piece in inflated(_bounded(response.iter_raw(), wire_limit, page.url), encodings):
             body += piece
             if len(body) > limit:
-                raise _too_large(limit, url)
+                if cut_at is None:
+                    raise _too_large(limit, page.url)
+                note = f"only the first {limit:,} bytes were read"
+                return replace(page, body=bytes(body[:limit]), warnings=(note,))
+            if peek is not None and len(body) >= PEEK_BYTES:
+                peek(replace(page, body=bytes(body)))
+                peek = None
             self._clock.remaining()  # decoding takes time too
-        return bytes(body)
+        return replace(page, body=bytes(body))
+
+
+def _drop_shared(cookies: httpx2.Cookies) -> None:
+    """A cookie for all of `co.uk` would follow a redirect to a stranger (RFC 6265, 5.3, step 5)."""
+    for cookie in list(cookies.jar):
+        if cookie.domain_specified and _suffixes().is_public(cookie.domain.lstrip(".")):
+            cookies.jar.clear(cookie.domain, cookie.path, cookie.name)
+
+
+@functools.cache
+def _suffixes() -> PublicSuffixList:
+    from publicsuffixlist import PublicSuffixList  # a long list, and most sites set no such cookie
+
+    return PublicSuffixList()
 
 
 def _refreshed(page: Page, current: httpx2.URL, passed: list[str]) -> httpx2.URL | None:
     """Where a page itself leads at once or after a few seconds, None where it is there to be read.
 
-    Not followed, as a browser would not or as there is nothing new to see: what is no http(s) URL, a place in the same
-    page, and, after a delay, an address that was passed before (a page that keeps itself fresh).
+    Not followed, as a browser would not or as there is nothing new to see: what is no http(s) URL or a very long one, a
+    place in the same page, and, after a delay, an address that was passed before (a page that keeps itself fresh).
     """
     if page.media_type not in (None, "text/html", "application/xhtml+xml"):
         return None
     refresh = refresh_of(page.body, dict(page.headers).get("refresh"))
-    if refresh is None:
+    if refresh is None or len(refresh.target) + len(refresh.base or "") > MAX_URL:
         return None
     here = current.copy_with(fragment=None)
     base = here
@@ -188,9 +240,11 @@ def _refreshed(page: Page, current: httpx2.URL, passed: list[str]) -> httpx2.URL
     return target if new or (refresh.delay_s == 0 and not target.fragment) else None
 
 
-def _raw_header(response: httpx2.Response, wanted: str) -> str:
-    """A header as UTF-8 where it is UTF-8, else Latin-1: redirects with raw non-ASCII bytes are common."""
-    raw = next(value for name, value in response.headers.raw if name.lower() == wanted.encode())
+def _location(response: httpx2.Response, url: str) -> str:
+    """Where a redirect leads: UTF-8 where it is UTF-8, else Latin-1, as raw non-ASCII bytes are common."""
+    raw = next(value for name, value in response.headers.raw if name.lower() == b"location")
+    if len(raw) > MAX_URL:
+        raise FetchError(f"the site redirects to an address of {len(raw):,} characters", url=url, code="BAD_URL")
     try:
         return raw.decode("utf-8")
     except UnicodeDecodeError:
@@ -211,6 +265,12 @@ def _too_large(limit: int, url: str) -> FetchError:
     return FetchError(f"the page is larger than {limit:,} bytes", url=url, code="BODY_TOO_LARGE")
 
 
+def _cut(error: Exception) -> str:
+    """What a library says, with as much of the server's own words as a message can bear."""
+    said = str(error)
+    return said if len(said) <= _QUOTED else f"{said[:_QUOTED]}..."
+
+
 @contextmanager
 def _worded(url: str, limit: float) -> Iterator[None]:
     """Turn what the layers below raise into FetchError, in words."""
@@ -227,10 +287,12 @@ def _worded(url: str, limit: float) -> Iterator[None]:
     except ssl.SSLError as error:
         raise FetchError(f"no secure connection: {error.reason or error}", url=url, code="TLS_FAILED") from error
     except UnknownEncoding as error:
-        raise FetchError(f"the body has the unknown encoding {error}", url=url, code="ENCODING_UNKNOWN") from error
+        raise FetchError(
+            f"the body has the unknown encoding {_cut(error)}", url=url, code="ENCODING_UNKNOWN"
+        ) from error
     except BrokenEncoding as error:
         raise FetchError(str(error), url=url, code="BODY_BROKEN", retryable=True) from error
     except httpcore2.ProtocolError as error:
-        raise FetchError(f"not a valid HTTP answer: {error}", url=url, code="PROTOCOL", retryable=True) from error
+        raise FetchError(f"not a valid HTTP answer: {_cut(error)}", url=url, code="PROTOCOL", retryable=True) from error
     except (httpcore2.NetworkError, OSError) as error:
         raise FetchError(f"the connection broke: {error}", url=url, code="CONNECTION_FAILED", retryable=True) from error

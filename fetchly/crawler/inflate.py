@@ -19,6 +19,8 @@ else:
 
 PIECE = 256 * 1024  # a small input cannot inflate to more than about twice this in one step
 MAX_ENCODINGS = 2
+# Nobody's block of a file that is packed in blocks is as small as the millions that fit into a page and hold nothing.
+MAX_MEMBERS = 10_000
 # RFC 9659: nobody need hold a larger window than 8 MiB for `Content-Encoding: zstd`.
 MAX_WINDOW_LOG = 23
 
@@ -40,7 +42,8 @@ class BrokenEncoding(Exception):
 def inflated(chunks: Iterable[bytes], encodings: list[str]) -> Iterator[bytes]:
     """Decode `chunks`; `encodings` in the order they were applied (RFC 9110, 8.4).
 
-    Raises UnknownEncoding before anything is read, BrokenEncoding where the stream is damaged or ends early.
+    Raises UnknownEncoding before anything is read, BrokenEncoding where the stream is damaged, ends early or is in more
+    than MAX_MEMBERS pieces.
     """
     known = [name for name in encodings if name not in ("", "identity")]
     for name in known:
@@ -68,11 +71,18 @@ def _gzip(chunks: Iterable[bytes]) -> Iterator[bytes]:
             yield from _pieces(decoder, data)
             data = b""
             if decoder.eof:
-                members, started = members + 1, False
+                members, started = _counted(members), False
                 data = decoder.unused_data
                 decoder = zlib.decompressobj(_GZIP)
     if started:
         raise BrokenEncoding("the gzip stream ends early")
+
+
+def _counted(members: int) -> int:
+    """One member more, which takes a decompressor of its own."""
+    if members >= MAX_MEMBERS:
+        raise BrokenEncoding(f"the stream is in more than {MAX_MEMBERS:,} pieces")
+    return members + 1
 
 
 def _deflate(chunks: Iterable[bytes]) -> Iterator[bytes]:
@@ -129,6 +139,7 @@ def _zstd(chunks: Iterable[bytes]) -> Iterator[bytes]:
     """RFC 8878: one or more frames, with or without the size of their content; some are there to be skipped."""
     decoder: zstd.ZstdDecompressor | None = None
     rest = b""  # of a frame's magic number
+    frames = 0
     for chunk in chunks:
         data = rest + chunk
         while data:
@@ -150,6 +161,7 @@ def _zstd(chunks: Iterable[bytes]) -> Iterator[bytes]:
                 raise BrokenEncoding(f"the zstd stream cannot be read ({error})") from error
             if decoder.eof:
                 data, decoder = decoder.unused_data, None
+                frames = _counted(frames)
         rest = data
     if decoder is not None or rest:
         raise BrokenEncoding("the zstd stream ends early")

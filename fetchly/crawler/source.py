@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import stat
 import sys
@@ -60,6 +61,12 @@ def open_target(target: str, fetcher: Fetcher, *, stdin: BinaryIO | None = None,
             hint="give a URL, a file or -",
         )
     return _from_file(target, path, max_bytes)
+
+
+def open_file(file: os.PathLike[str], *, max_bytes: int = MAX_BYTES) -> Page:
+    """The page in a file that a path object names, whatever its name looks like. Errors: FetchError, as open_target."""
+    path = os.fsdecode(file)
+    return _from_file(path, Path(path), max_bytes)
 
 
 def _path_of(url: str) -> Path:

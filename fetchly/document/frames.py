@@ -12,6 +12,7 @@ from dataclasses import dataclass, fields
 from struct import Struct
 from typing import Any, TypeVar, get_args
 
+from fetchly.document.media import Family, NotHtml
 from fetchly.document.reader import ReadOptions
 from fetchly.errors import DocumentError
 from fetchly.goods import Block, BlockKind, Document, Link, Page
@@ -32,6 +33,7 @@ _TYPES: dict[str, tuple[type, ...]] = {
     "BlockKind": (str,),
 }
 _KINDS = frozenset(get_args(BlockKind))
+_FAMILIES = frozenset(get_args(Family))
 Row = TypeVar("Row", Block, Link)
 
 
@@ -85,6 +87,8 @@ def pack_answer(answer: Answer) -> bytes:
         said: dict[str, Any] = {"failure": answer.reason}
     elif isinstance(answer, DocumentError):
         said = {"error": {name: getattr(answer, name) for name in _ERROR}}
+        if isinstance(answer, NotHtml):
+            said["error"]["family"] = answer.family
     else:
         said = {"document": {name: getattr(answer, name) for name in _DOCUMENT}}
         said["blocks"] = {name: [getattr(row, name) for row in answer.blocks] for name in Block.__slots__}
@@ -107,13 +111,18 @@ def unpack_answer(data: bytes) -> Answer:
 
 
 def _error(said: dict[str, Any]) -> DocumentError:
-    return DocumentError(
+    error = (NotHtml if "family" in said else DocumentError)(
         _checked(said["message"], (str,)),
         where=_checked(said["where"], (str, type(None))),
         hint=_checked(said["hint"], (str, type(None))),
         code=_checked(said["code"], (str,)),
         retryable=_checked(said["retryable"], (bool,)),
     )
+    if isinstance(error, NotHtml):
+        if said["family"] not in _FAMILIES:
+            raise ValueError("no such family of documents")
+        error.family = said["family"]
+    return error
 
 
 def _document(said: dict[str, Any]) -> Document:

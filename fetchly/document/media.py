@@ -10,52 +10,65 @@ from typing import Literal
 from fetchly.errors import DocumentError
 from fetchly.goods import Page
 
+Family = Literal["feed", "sitemap", "pdf", "office", "book", "image", "media", "font", "data", "archive", "other"]
+"""What a document that is no page is, as a count of them has it. `media`: sound and video; `data`: JSON, XML, CSV."""
+_NAME = "name a web page instead"
+
+
+class NotHtml(DocumentError):
+    """The bytes are a document, and no page. `family` says of what kind."""
+
+    code = "DOCUMENT_NOT_HTML"
+    family: Family = "other"
+
 
 @dataclass(frozen=True, slots=True)
 class Kind:
-    """A kind of document that is no page: its name with an article, and what its owner can do."""
+    """A kind of document that is no page: its name with an article, what its owner can do, and its family."""
 
     name: str
-    hint: str = "name a web page instead"
+    hint: str = _NAME
+    family: Family = "other"
 
 
-_PDF = Kind("a PDF", "take its text out first: pdftotext FILE - | fetchly extract - --schema SCHEMA")
-_JSON = Kind("JSON", "it is data already; name the web page that shows it")
-_OFFICE = Kind("an office document", "export it as HTML")
+_PDF = Kind("a PDF", "take its text out first: pdftotext FILE - | fetchly extract - --schema SCHEMA", "pdf")
+_JSON = Kind("JSON", "it is data already; name the web page that shows it", "data")
+_OFFICE = Kind("an office document", "export it as HTML", "office")
 _LIST = "name one of the pages that it lists"
+_UNPACK = "unpack it first"
 _MAGIC = (
     (b"%PDF-", _PDF),
-    (b"{\\rtf", Kind("an RTF document", "export it as HTML")),
-    (b"\x89PNG\r\n", Kind("a PNG image")),
-    (b"\xff\xd8\xff", Kind("a JPEG image")),
-    (b"GIF87a", Kind("a GIF image")),
-    (b"GIF89a", Kind("a GIF image")),
-    (b"II*\0", Kind("a TIFF image")),
-    (b"MM\0*", Kind("a TIFF image")),
-    (b"\0\0\1\0", Kind("an icon")),
-    (b"\x1f\x8b", Kind("gzip data", "unpack it first: gunzip -c FILE | fetchly extract - --schema SCHEMA")),
-    (b"\x28\xb5\x2f\xfd", Kind("Zstandard data", "unpack it first")),
-    (b"7z\xbc\xaf\x27\x1c", Kind("a 7z archive", "unpack it first")),
-    (b"Rar!\x1a\x07", Kind("a RAR archive", "unpack it first")),
+    (b"{\\rtf", Kind("an RTF document", "export it as HTML", "office")),
+    (b"\x89PNG\r\n", Kind("a PNG image", _NAME, "image")),
+    (b"\xff\xd8\xff", Kind("a JPEG image", _NAME, "image")),
+    (b"GIF87a", Kind("a GIF image", _NAME, "image")),
+    (b"GIF89a", Kind("a GIF image", _NAME, "image")),
+    (b"II*\0", Kind("a TIFF image", _NAME, "image")),
+    (b"MM\0*", Kind("a TIFF image", _NAME, "image")),
+    (b"\0\0\1\0", Kind("an icon", _NAME, "image")),
+    (b"\x1f\x8b", Kind("gzip data", "unpack it first: gunzip -c FILE | fetchly extract - --schema SCHEMA", "archive")),
+    (b"\x28\xb5\x2f\xfd", Kind("Zstandard data", _UNPACK, "archive")),
+    (b"7z\xbc\xaf\x27\x1c", Kind("a 7z archive", _UNPACK, "archive")),
+    (b"Rar!\x1a\x07", Kind("a RAR archive", _UNPACK, "archive")),
     (b"\xd0\xcf\x11\xe0", _OFFICE),
-    (b"OggS", Kind("an Ogg file")),
-    (b"ID3", Kind("an MP3 file")),
+    (b"OggS", Kind("an Ogg file", _NAME, "media")),
+    (b"ID3", Kind("an MP3 file", _NAME, "media")),
     (b"\x7fELF", Kind("a program")),
-    (b"wOFF", Kind("a font")),
-    (b"wOF2", Kind("a font")),
+    (b"wOFF", Kind("a font", _NAME, "font")),
+    (b"wOF2", Kind("a font", _NAME, "font")),
 )
 _ZIPPED = (
-    (b"mimetypeapplication/epub+zip", Kind("an EPUB book")),
+    (b"mimetypeapplication/epub+zip", Kind("an EPUB book", _NAME, "book")),
     (b"mimetypeapplication/vnd.oasis", _OFFICE),
     (b"[Content_Types].xml", _OFFICE),
 )
 _ROOTS = {
-    "rss": Kind("an RSS feed", _LIST),
-    "rdf:rdf": Kind("an RSS feed", _LIST),
-    "feed": Kind("an Atom feed", _LIST),
-    "urlset": Kind("a sitemap", _LIST),
-    "sitemapindex": Kind("a sitemap", _LIST),
-    "svg": Kind("an SVG image"),
+    "rss": Kind("an RSS feed", _LIST, "feed"),
+    "rdf:rdf": Kind("an RSS feed", _LIST, "feed"),
+    "feed": Kind("an Atom feed", _LIST, "feed"),
+    "urlset": Kind("a sitemap", _LIST, "sitemap"),
+    "sitemapindex": Kind("a sitemap", _LIST, "sitemap"),
+    "svg": Kind("an SVG image", _NAME, "image"),
 }
 _HTML_TYPES = frozenset(("text/html", "application/xhtml+xml"))
 _TEXT_TYPES = frozenset(("text/plain", "text/markdown", "text/x-markdown"))
@@ -69,6 +82,7 @@ _VAGUE_TYPES = frozenset(
 _UNREADABLE_TEXTS = frozenset(
     ("text/css", "text/csv", "text/javascript", "text/ecmascript", "text/calendar", "text/vcard", "text/event-stream")
 )
+_FAMILIES: dict[str, Family] = {"image": "image", "audio": "media", "video": "media", "font": "font"}
 # What may stand before the first element, and the marks of a whole page.
 _OPENING = rb"(?:\s|<!--(?:[^-]|-(?!->))*-->|<\?xml[^>]*>)*"
 _HTML_OPENS = re.compile(_OPENING + rb"<(?:!doctype\s+html|(?:html|head|body|title|meta)[\s/>])", re.IGNORECASE)
@@ -83,7 +97,7 @@ _LOOK = 4096
 
 
 def kind_of(page: Page) -> Literal["html", "text"]:
-    """What to read the page as. Raises DocumentError: DOCUMENT_EMPTY for no bytes, DOCUMENT_NOT_HTML for the rest.
+    """What to read the page as. Raises DocumentError: DOCUMENT_EMPTY for no bytes, NotHtml for the rest.
 
     Magic bytes count before the declared type, the declared type before the looks, and a name ending never.
     """
@@ -102,7 +116,7 @@ def kind_of(page: Page) -> Literal["html", "text"]:
     if declared is not None and declared not in _VAGUE_TYPES:
         readable = declared.startswith("text/") or _HTML_MARK.search(head) is not None
         if declared in _UNREADABLE_TEXTS or not readable:
-            raise _not_html(Kind(_named(declared)), place)
+            raise _not_html(_declared(declared), place)
     if _utf16(head):
         return "html"
     if b"\0" in head:
@@ -115,11 +129,11 @@ def _magic(head: bytes) -> Kind | None:
         if head.startswith(magic):
             return kind
     if head.startswith(b"PK\x03\x04"):
-        return next((kind for mark, kind in _ZIPPED if mark in head), Kind("a ZIP archive", "unpack it first"))
+        return next((kind for mark, kind in _ZIPPED if mark in head), Kind("a ZIP archive", _UNPACK, "archive"))
     if (head.startswith(b"RIFF") and b"\0" in head[:12]) or head[4:8] == b"ftyp":
-        return Kind("an image, a sound or a video")
+        return Kind("an image, a sound or a video", _NAME, "media")
     if _MHTML.match(head):
-        return Kind("an MHTML archive", "save the page as HTML, one file")
+        return Kind("an MHTML archive", "save the page as HTML, one file", "archive")
     return None
 
 
@@ -134,7 +148,7 @@ def _other_markup(head: bytes, declared: str | None) -> Kind | None:
         return _ROOTS[name]
     if name == "html" or _HTML_MARK.search(head) or declared in _HTML_TYPES:
         return None
-    return Kind("XML") if is_xml or head.startswith(b"<?xml") else None
+    return Kind("XML", _NAME, "data") if is_xml or head.startswith(b"<?xml") else None
 
 
 def _data(body: bytes, head: bytes, declared: str | None) -> Kind | None:
@@ -145,7 +159,7 @@ def _data(body: bytes, head: bytes, declared: str | None) -> Kind | None:
     if says_json or _reads_as_json(body):
         return _JSON
     lines = body.split(b"\n", 2)[:2]
-    return Kind("JSON lines", _JSON.hint) if len(lines) == 2 and all(map(_reads_as_json, lines)) else None
+    return Kind("JSON lines", _JSON.hint, "data") if len(lines) == 2 and all(map(_reads_as_json, lines)) else None
 
 
 def _reads_as_json(data: bytes) -> bool:
@@ -155,11 +169,14 @@ def _reads_as_json(data: bytes) -> bool:
         return False
 
 
-def _named(declared: str) -> str:
-    for family in ("image", "audio", "video", "font"):
-        if declared.startswith(f"{family}/"):
-            return f"{'an' if family[0] in 'aeiou' else 'a'} {family} ({declared})"
-    return "a PDF" if declared == "application/pdf" else declared
+def _declared(declared: str) -> Kind:
+    """What a document is by its type alone."""
+    for word, family in _FAMILIES.items():
+        if declared.startswith(f"{word}/"):
+            return Kind(f"{'an' if word[0] in 'aeiou' else 'a'} {word} ({declared})", _NAME, family)
+    if declared == "application/pdf":
+        return Kind("a PDF", _NAME, "pdf")
+    return Kind(declared, _NAME, "data" if declared in _UNREADABLE_TEXTS else "other")
 
 
 def _utf16(head: bytes) -> bool:
@@ -177,7 +194,7 @@ def _empty(page: Page, place: str) -> DocumentError:
     )
 
 
-def _not_html(kind: Kind, place: str) -> DocumentError:
-    return DocumentError(
-        f"this is {kind.name}, not an HTML page", where=place, code="DOCUMENT_NOT_HTML", hint=kind.hint
-    )
+def _not_html(kind: Kind, place: str) -> NotHtml:
+    error = NotHtml(f"this is {kind.name}, not an HTML page", where=place, hint=kind.hint)
+    error.family = kind.family
+    return error

@@ -21,8 +21,8 @@ from fetchly.extraction.grounding import Grounder
 from fetchly.extraction.month_names import COMMON_LANGUAGES
 from fetchly.extraction.numbers import parse_number
 from fetchly.extraction.page_context import PageContext, page_context
+from fetchly.extraction.span_values import read_span
 from fetchly.extraction.text_search import fold
-from fetchly.extraction.values import read_span
 from fetchly.goods import Link
 from tests.support.documents import make_document
 

@@ -10,7 +10,7 @@ import brotli
 import pytest
 from backports import zstd
 
-from fetchly.crawler.inflate import ACCEPT_ENCODING, PIECE, BrokenEncoding, UnknownEncoding, inflated
+from fetchly.crawler.inflate import ACCEPT_ENCODING, MAX_MEMBERS, PIECE, BrokenEncoding, UnknownEncoding, inflated
 
 TEXT = b"<p>Honey from the hill, 250 g</p>" * 500
 SKIPPED = (0x184D2A57).to_bytes(4, "little") + (5).to_bytes(4, "little") + b"12345"
@@ -136,3 +136,11 @@ def test_a_bomb_comes_out_in_bounded_pieces(name: str) -> None:
     lengths = [len(piece) for piece in inflated([bomb], [name])]
     assert sum(lengths) == 30_000_000
     assert max(lengths) <= 2 * PIECE
+
+
+@pytest.mark.parametrize(("name", "nothing"), [("gzip", gzip.compress(b"")), ("zstd", SKIPPED)])
+def test_a_stream_is_in_so_many_pieces_and_no_more(name: str, nothing: bytes) -> None:
+    most = nothing * (MAX_MEMBERS - 1) + PACKERS[name](TEXT)
+    assert b"".join(inflated([most], [name])) == TEXT
+    with pytest.raises(BrokenEncoding, match=r"more than 10,000 pieces"):
+        b"".join(inflated([nothing * 2 + most], [name]))

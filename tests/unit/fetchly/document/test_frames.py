@@ -21,10 +21,12 @@ from fetchly.document.frames import (
     unpack_answer,
     unpack_request,
 )
+from fetchly.document.media import NotHtml, kind_of
 from fetchly.document.reader import ReadOptions
 from fetchly.errors import DocumentError
 from fetchly.goods import Block, Document, Link, Page
 
+_ERROR = {"message": "x", "where": None, "hint": None, "code": "X", "retryable": False}
 DOCUMENT = Document(
     url="https://h/ä",
     title="Preise €",
@@ -88,6 +90,14 @@ def test_every_field_of_an_error_arrives() -> None:
     assert sent(Failure("KeyError: 'x'")) == Failure("KeyError: 'x'")
 
 
+def test_the_family_of_what_is_no_page_arrives() -> None:
+    with pytest.raises(NotHtml) as failed:
+        kind_of(Page("-", None, None, (), b"<rss>"))
+    got = sent(failed.value)
+    assert isinstance(got, NotHtml)
+    assert (got.family, got.code, got.line()) == ("feed", "DOCUMENT_NOT_HTML", failed.value.line())
+
+
 @pytest.mark.parametrize(
     "spoil",
     [
@@ -103,6 +113,8 @@ def test_every_field_of_an_error_arrives() -> None:
         lambda said: said["blocks"]["line"].pop(),
         lambda said: said["links"].update(url="https://evil/"),
         lambda said: said.update(error={"message": "x"}),
+        lambda said: said.update(error={**_ERROR, "family": "evil"}),
+        lambda said: said.update(error={**_ERROR, "family": ["pdf"]}),
         lambda said: said.update(failure=[]),
         lambda said: said.clear(),
     ],

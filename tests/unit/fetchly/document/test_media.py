@@ -10,7 +10,7 @@ import zipfile
 
 import pytest
 
-from fetchly.document.media import kind_of
+from fetchly.document.media import NotHtml, kind_of
 from fetchly.errors import DocumentError
 from fetchly.goods import Page
 
@@ -150,3 +150,33 @@ def test_utf16_without_a_mark_is_a_page_behind_white_space(codec: str, space: st
     assert kind_of(page(f"{space}<p>Grüße".encode(codec))) == "html"
     with pytest.raises(DocumentError, match="binary data"):
         kind_of(page(f"{space}\0\0<p>".encode(codec)))
+
+
+@pytest.mark.parametrize(
+    ("body", "media_type", "family"),
+    [
+        (b"<rss>", None, "feed"),
+        (b"<feed xmlns='http://www.w3.org/2005/Atom'>", "text/html", "feed"),
+        (b"<urlset>", "text/xml", "sitemap"),
+        (b"%PDF-1.7", "text/html", "pdf"),
+        (b"no magic", "application/pdf", "pdf"),
+        (zipped("[Content_Types].xml"), None, "office"),
+        (zipped("mimetype", "application/epub+zip"), None, "book"),
+        (b"GIF89a\0\0", "text/html", "image"),
+        (b"no magic", "image/webp", "image"),
+        (b"no magic", "video/mp4", "media"),
+        (b"ID3\3", None, "media"),
+        (b"wOF2", None, "font"),
+        (b'{"a": 1}', None, "data"),
+        (b"a,b", "text/csv", "data"),
+        (b"<?xml version='1.0'?><order/>", None, "data"),
+        (zipped(), None, "archive"),
+        (b"abc\0def", None, "other"),
+        (b"no magic", "application/x-thing", "other"),
+    ],
+)
+def test_other_documents_are_told_apart_by_family(body: bytes, media_type: str | None, family: str) -> None:
+    with pytest.raises(NotHtml) as failed:
+        kind_of(page(body, media_type))
+    assert failed.value.family == family
+    assert failed.value.code == "DOCUMENT_NOT_HTML"

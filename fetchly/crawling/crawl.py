@@ -1,0 +1,219 @@
+"""Seeds, a schema and a way to read pages in; one result after another, from a crawl in the background, out."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, fields, replace
+from functools import partial
+from types import TracebackType
+from typing import Any, Generic, Self, TypeVar
+
+from fetchly.crawler import robots, sitemap
+from fetchly.crawler.fingerprint import Address, address_of
+from fetchly.crawler.frontier import Frontier
+from fetchly.crawler.http import FetchPolicy, HttpFetcher
+from fetchly.crawler.polite_fetch import PoliteFetch
+from fetchly.crawler.politeness import Politeness
+from fetchly.crawler.scope import Scope
+from fetchly.crawling.coordinator import Coordinator, Signals
+from fetchly.crawling.deliveries import Deliveries
+from fetchly.crawling.events import Nudge
+from fetchly.crawling.fetching import Fetching, PageReader
+from fetchly.crawling.options import CrawlOptions
+from fetchly.crawling.results import PageResult
+from fetchly.crawling.summary import CrawlProgress, CrawlSummary, summary_of
+from fetchly.crawling.workers import Extraction, Inbox
+from fetchly.document.reader import ReadOptions
+from fetchly.errors import ConfigurationError
+from fetchly.extraction.extractor import ExtractionOptions, Extractor
+from fetchly.extraction.format import FORMAT_VERSION
+from fetchly.extraction.generator import Generator
+from fetchly.extraction.schema import UserSchema
+
+R = TypeVar("R")
+
+_NO_MATTER = frozenset(("draft", "should_stop"))
+_END_WAIT_S = 10.0
+
+
+@dataclass(frozen=True, slots=True)
+class Means:
+    """What a crawl works with, and does not close: how pages are read, under which policy, and who writes records.
+    `render` is how the reader renders."""
+
+    reader: PageReader
+    read_options: ReadOptions
+    policy: FetchPolicy
+    render: str
+    generator: Generator
+
+
+class Crawl(Generic[R]):
+    """A crawl under way: an iterator of its results in the order in which they were stored.
+
+    A resumed crawl gives the results of its earlier runs first, so that whoever iterates sees each of them once, and
+    every one. Whoever does not take results holds nothing up: they wait on disk. Use as a context manager, or iterate
+    to the end; `close` drops what is under way, which a resumed crawl does again.
+
+    Errors on making: ConfigurationError and SchemaError, FetchError for a seed that is no URL, OutputError, and what
+    loading the model raises. Iterating raises what ends the whole crawl; pages that fail are in `summary`.
+    """
+
+    def __init__(
+        self,
+        seeds: Sequence[str],
+        schema: UserSchema,
+        means: Means,
+        options: CrawlOptions,
+        extraction_options: ExtractionOptions,
+        convert: Callable[[PageResult], R],
+        say: Callable[[str], None] = lambda line: None,
+    ) -> None:
+        addresses = _addresses(seeds)
+        scope = Scope(addresses, options.follow, options.exclude)
+        self._convert = convert
+        self._signals = Signals()
+        self._inbox: Inbox = Inbox()
+        self._deliveries = Deliveries(self._nudge)
+        stopping = replace(extraction_options, should_stop=self._signals.abort.is_set)
+        extractor = Extractor(means.generator, schema, stopping)
+        settings = _settings(addresses, extractor, means, options)
+        self._fetcher = HttpFetcher(means.policy)
+        frontier = Frontier(
+            options.state,
+            settings,
+            resume=options.resume,
+            limit=options.limit,
+            in_levels=options.depth is not None,
+        )
+        with frontier.transaction():
+            frontier.add(addresses, depth=0)
+        if options.failed:
+            frontier.queue_failed()
+        self._coordinator = Coordinator(
+            frontier,
+            self._fetching(scope, means, options),
+            Extraction(extractor, self._inbox),
+            options,
+            self._inbox,
+            self._deliveries,
+            self._signals,
+            say,
+        )
+        self._thread = threading.Thread(target=self._coordinator.run, name="fetchly-crawl", daemon=True)
+        self._thread.start()
+
+    def __iter__(self) -> Iterator[R]:
+        return self
+
+    def __next__(self) -> R:
+        if not self.wait():
+            self.end()
+            raise StopIteration
+        return self.take()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def wait(self, should_stop: Callable[[], bool] = lambda: False) -> bool:
+        """Until there is a result (True) or the end (False); Interrupted once `should_stop` answers True."""
+        return self._deliveries.wait(should_stop)
+
+    def take(self) -> R:
+        """The result that was waited for."""
+        return self._convert(self._deliveries.take())
+
+    def end(self) -> None:
+        """After the last result: raises what the crawl broke off with, and gives everything back."""
+        self.close()
+        self._deliveries.check()
+
+    @property
+    def progress(self) -> CrawlProgress:
+        """How far the crawl is."""
+        return self._coordinator.progress
+
+    @property
+    def summary(self) -> CrawlSummary:
+        """Its figures; final once it has ended."""
+        coordinator = self._coordinator
+        return summary_of(coordinator.progress, coordinator.tally, stopped=coordinator.stopped)
+
+    @property
+    def is_stopping(self) -> bool:
+        """Whether `stop` or `abort` was called."""
+        return self._signals.stop.is_set()
+
+    def stop(self) -> None:
+        """Begin no more pages; those under way are done to their end, and their results still come."""
+        self._signals.stop.set()
+        self._nudge()
+
+    def abort(self) -> None:
+        """Drop what is under way, too: the iteration ends soon. A resumed crawl does it again."""
+        self._signals.stop.set()
+        self._signals.abort.set()
+        self._nudge()
+
+    def close(self) -> None:
+        """Abort what is not at its end, and give everything back. Idempotent."""
+        self.abort()
+        self._thread.join(_END_WAIT_S)
+        self._fetcher.close()
+
+    def _nudge(self) -> None:
+        self._inbox.put(Nudge())
+
+    def _fetching(self, scope: Scope, means: Means, options: CrawlOptions) -> Fetching:
+        politeness = Politeness(options.delay_s, options.host_slots)
+
+        def politely(cut_at: int) -> PoliteFetch:
+            fetch = partial(self._fetcher.fetch, cut_at=cut_at)
+            return PoliteFetch(fetch, politeness, self._signals.stop.wait, clock=time.monotonic)
+
+        agent = robots.product_token(means.policy.user_agent)
+        return Fetching(
+            reader=means.reader,
+            options=means.read_options,
+            scope=scope,
+            politeness=politeness,
+            robots=robots.Robots(politely(robots.MAX_BYTES + 1), agent),
+            fetch=politely(sitemap.MAX_BYTES),
+            agent=agent,
+            should_stop=self._signals.abort.is_set,
+        )
+
+
+def _addresses(seeds: Sequence[str]) -> list[Address]:
+    if not seeds:
+        raise ConfigurationError("there is no seed to begin with", hint="name a URL")
+    return [address_of(seed.strip().partition("#")[0]) for seed in seeds]
+
+
+def _settings(
+    addresses: Sequence[Address], extractor: Extractor, means: Means, options: CrawlOptions
+) -> dict[str, Any]:
+    """What the records of a crawl depend on. How far and how fast it goes may differ from run to run."""
+    drawn = extractor.options
+    return {
+        "seeds": [address.url for address in addresses],
+        "follow": options.follow,
+        "exclude": options.exclude,
+        "depth": options.depth,
+        "sitemap": options.sitemap,
+        "render": means.render,
+        "keep_hidden": means.read_options.keep_hidden,
+        "schema": hashlib.sha256(json.dumps(extractor.schema.json).encode()).hexdigest()[:12],
+        "model": means.generator.identity,
+        "format": FORMAT_VERSION,
+        "extraction": {f.name: getattr(drawn, f.name) for f in fields(drawn) if f.name not in _NO_MATTER},
+    }

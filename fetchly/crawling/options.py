@@ -1,0 +1,92 @@
+"""What a user says about a crawl in; checked options out."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from fetchly.errors import ConfigurationError
+
+DELAY_S = 1.0
+CONCURRENCY = 8
+PER_HOST = 2
+"""Requests to a host at a time, where there is a delay between their starts."""
+TRIES = 3
+WAITING_TOKENS = 16_000
+
+
+@dataclass(frozen=True, slots=True)
+class CrawlOptions:
+    """How a site is crawled.
+
+    `limit` counts pages that were fetched, whether a record came of them or not; pages that turned out to be none of
+    the crawl's (another page again, no HTML, closed by robots.txt) do not count. `follow` and `exclude` are globs on
+    the path; `depth` is how many links lie between a seed and a page at most. `sitemap` adds what the sites' sitemaps
+    list to the seeds. `delay_s` lies between two requests to a host, `per_host` are under way at a time (None: two, or
+    without a delay as many as over all hosts), `concurrency` over all hosts. A page is tried up to `tries` times. No
+    more is fetched while `waiting_tokens` of pages wait for the model. `state` is the file that a crawl can be gone on
+    with from, after `resume`; `failed` tries again what failed in it.
+
+    Errors: ConfigurationError.
+    """
+
+    limit: int | None = None
+    follow: tuple[str, ...] = ()
+    exclude: tuple[str, ...] = ()
+    depth: int | None = None
+    sitemap: bool = False
+    delay_s: float = DELAY_S
+    per_host: int | None = None
+    concurrency: int = CONCURRENCY
+    tries: int = TRIES
+    waiting_tokens: int = WAITING_TOKENS
+    state: Path | None = None
+    resume: bool = False
+    failed: bool = False
+
+    def __post_init__(self) -> None:
+        for name, least in (("limit", 1), ("depth", 0), ("concurrency", 1), ("per_host", 1), ("tries", 1)):
+            value = getattr(self, name)
+            if value is not None and (not isinstance(value, int) or isinstance(value, bool) or value < least):
+                raise ConfigurationError(f"{name} is {value!r}, not a whole number from {least} on", where=name)
+        if not isinstance(self.delay_s, int | float) or not 0 <= self.delay_s < float("inf"):
+            raise ConfigurationError(f"delay is {self.delay_s!r}, not seconds", where="delay")
+        if self.waiting_tokens < 1:
+            raise ConfigurationError("waiting_tokens must be greater than 0", where="waiting_tokens")
+        if self.resume and self.state is None:
+            raise ConfigurationError("resume needs the state to go on from", where="resume", hint="name it: state")
+        if self.failed and not self.resume:
+            raise ConfigurationError("failed goes with resume alone", where="failed", hint="add resume")
+
+    @property
+    def host_slots(self) -> int:
+        """Requests to a host at a time. Who takes the delay away has a site that stands it."""
+        return self.per_host or (PER_HOST if self.delay_s else self.concurrency)
+
+
+def crawl_options(values: dict[str, Any]) -> CrawlOptions:
+    """Options as a caller writes them: `delay` in seconds, `state` as text or path, one glob or several.
+
+    Errors: ConfigurationError, also for a name that is none.
+    """
+    known = {**dict.fromkeys(CrawlOptions.__dataclass_fields__), "delay": None}
+    del known["delay_s"]
+    for name in values:
+        if name not in known:
+            raise ConfigurationError(f"unknown option {name!r}", hint=f"known: {', '.join(known)}")
+    given = {("delay_s" if name == "delay" else name): value for name, value in values.items() if value is not None}
+    for name in ("follow", "exclude"):
+        if name in given:
+            given[name] = _globs(name, given[name])
+    if "state" in given:
+        given["state"] = Path(given["state"])
+    return CrawlOptions(**given)
+
+
+def _globs(name: str, value: str | Sequence[str]) -> tuple[str, ...]:
+    globs = (value,) if isinstance(value, str) else tuple(value)
+    if not all(isinstance(glob, str) for glob in globs):
+        raise ConfigurationError(f"{name} is {value!r}, not globs", where=name)
+    return globs

@@ -16,7 +16,7 @@ class Teapot(BaseModel):
 
 
 def main() -> None:
-    result = fetchly.extract(str(PAGE), Teapot)
+    result = fetchly.extract(PAGE, Teapot)
     print(result.record)
     for pointer, evidence in result.evidence.items():
         print(pointer, "->", evidence.css_path if evidence.found else "not found on the page")

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import fetchly
 
-PAGES = [str(path) for path in sorted((Path(__file__).parent / "pages").glob("*.html"))]
+PAGES = sorted((Path(__file__).parent / "pages").glob("*.html"))
 
 
 async def main() -> None:
@@ -14,7 +14,7 @@ async def main() -> None:
             PAGES, await asyncio.gather(*(client.extract(page, "product") for page in PAGES)), strict=True
         ):
             stats = result.stats
-            print(Path(page).name, result.record["name"], result.record["price"])
+            print(page.name, result.record["name"], result.record["price"])
             print(f"  {stats.cached_prompt_tokens} of {stats.prompt_tokens} prompt tokens came from the prefix cache")
 
 

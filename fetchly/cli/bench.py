@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Literal
 
 import typer
 
+from fetchly.cli.bench_compare import compare
 from fetchly.cli.bench_step import step
 
 if TYPE_CHECKING:
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
 
 app = typer.Typer(no_args_is_help=True, rich_markup_mode=None)
 app.command("step")(step)
+app.command("compare")(compare)
 
 LIMIT = 24
 MAX_TOKENS = 96

@@ -127,6 +127,20 @@ def _string_kind(node: Node) -> LeafKind:
     return "plain" if kind in ("link", "email") and "pattern" in node else kind
 
 
+def written_branches(tree: SchemaTree, branches: Sequence[Any]) -> tuple[Any, ...]:
+    """The alternatives that the model chooses among.
+
+    A decimal as a number or as digits in a string (pydantic): the span of the number says it all.
+    """
+    kinds = [leaf_kind(tree, branch) for branch in branches]
+    numeric = any(kind in ("integer", "number") for kind in kinds)
+    return tuple(
+        branch
+        for branch, kind in zip(branches, kinds, strict=True)
+        if not (numeric and kind == "plain" and "pattern" in tree.node(branch))
+    )
+
+
 def mark_verbatim(schema: Any, depth: int = 0) -> Any:
     """A copy in which every plain string leaf (no enum, pattern or format, not `x-computed`) is `x-verbatim`.
 
@@ -275,14 +289,7 @@ class _Derivation:
         return out
 
     def _alternatives(self, branches: tuple[Any, ...], place: _Place) -> dict[str, Any]:
-        kinds = [leaf_kind(self._tree, branch) for branch in branches]
-        numeric = any(kind in ("integer", "number") for kind in kinds)
-        kept = [
-            branch
-            for branch, kind in zip(branches, kinds, strict=True)
-            # a decimal as a number or as digits in a string (pydantic): the span of the number says it all
-            if not (numeric and kind == "plain" and "pattern" in self._tree.node(branch))
-        ]
+        kept = written_branches(self._tree, branches)
         inner = place.branch()
         if any(self._is_free_text(branch) for branch in kept):
             inner = inner.without_spans()

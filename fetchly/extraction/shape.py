@@ -59,6 +59,12 @@ class SchemaTree:
         self._base = str(root.get("$id", root.get("id", ""))).rstrip("#") if isinstance(root, Mapping) else ""
         self._anchors: dict[str, Any] | None = None
 
+    @property
+    def dialect(self) -> str | None:
+        """The `$schema` that the whole schema names."""
+        named = self.root.get("$schema") if isinstance(self.root, Mapping) else None
+        return named if isinstance(named, str) else None
+
     def target(self, reference: str) -> Any:
         """The node that a `$ref` names (RFC 6901 pointer or anchor within this schema)."""
         base, _, fragment = reference.partition("#")
@@ -164,6 +170,18 @@ class SchemaTree:
     def accepts_null(self, schema: Any) -> bool:
         """Whether null fits."""
         return self.fits(schema, None)
+
+    def names_null(self, schema: Any) -> bool:
+        """Whether a node, or an alternative of it, says that null is one of its types."""
+        return self._names_null(schema, frozenset())
+
+    def _names_null(self, schema: Any, seen: frozenset[str]) -> bool:
+        branches = self.alternatives(schema)
+        if branches:
+            key = fingerprint(schema)
+            return key not in seen and any(self._names_null(branch, seen | {key}) for branch in branches)
+        node = self.node(schema)
+        return "null" in self.types(node) or None in node.get("enum", ()) or node.get("const", 0) is None
 
     def fits(self, schema: Any, value: Any) -> bool:
         """Whether a value has the shape of a node: types, enums, properties, items; no bounds, patterns, formats."""

@@ -2,68 +2,21 @@
 
 from __future__ import annotations
 
-import re
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from decimal import Decimal
 from functools import lru_cache
 from typing import Any
 
 import jsonschema_rs
 
-from fetchly.extraction.dates import parse_date
-from fetchly.extraction.decoding import SPAN_KINDS, LeafKind, leaf_kind
-from fetchly.extraction.durations import TimeUnit, parse_duration, parse_iso_duration
-from fetchly.extraction.numbers import parse_number, plain
+from fetchly.extraction.decoding import SPAN_KINDS, LeafKind, leaf_kind, written_branches
 from fetchly.extraction.page_context import PageContext
-from fetchly.extraction.shape import Node, SchemaTree, below
-from fetchly.extraction.urls import formatted_url
+from fetchly.extraction.shape import Node, SchemaTree, below, same
+from fetchly.extraction.span_values import read_span, shown
 
 DEEPEST_ALTERNATIVES = 8
 """Alternatives within alternatives that are tried on one value and below; beyond, a value stays as it was decoded."""
-
-_IN_UNIT = re.compile(
-    r"\bin (?:whole |full )?(minut|second|sekund|hour|stunde|day|tage|week|woche|month|monat|year|jahre)", re.IGNORECASE
-)
-_EMAIL = re.compile(r"[^\s@<>()\[\],;:\"]+@[^\W_](?:[\w.-]*[^\W_])?\.[^\W\d_]{2,}")
-_WANTED: dict[LeafKind, str] = {
-    "integer": "whole number",
-    "number": "number",
-    "date": "date",
-    "date-time": "date-time",
-    "time": "time",
-    "duration": "length of time",
-    "email": "e-mail address",
-    "link": "absolute URL of this page",
-}
-_STEMS: dict[str, TimeUnit] = {
-    "minut": "minute",
-    "second": "second",
-    "sekund": "second",
-    "hour": "hour",
-    "stunde": "hour",
-    "day": "day",
-    "tage": "day",
-    "week": "week",
-    "woche": "week",
-    "month": "month",
-    "monat": "month",
-    "year": "year",
-    "jahre": "year",
-}
-_NAME_WORDS: dict[str, TimeUnit] = {
-    "minutes": "minute",
-    "mins": "minute",
-    "minuten": "minute",
-    "hours": "hour",
-    "seconds": "second",
-    "secs": "second",
-    "days": "day",
-    "weeks": "week",
-    "months": "month",
-    "years": "year",
-    "yrs": "year",
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +24,7 @@ class Converted:
     """`value` in the user's types; by JSON pointer, where it came from.
 
     `spans` are texts of the page that values were read from, `verbatim` those among them that must stand on the page as
-    they are, `links` the ids of links whose URL was taken. `unread` says why a span gave no value.
+    they are, `links` the ids of links whose URL was taken. `unread` says why there is null where the schema refuses it.
     """
 
     value: Any
@@ -82,96 +35,64 @@ class Converted:
     unread: Mapping[str, str] = field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True)
-class SpanValue:
-    """`value` None: the span is no value of its field. `remark` says what was open and how it was read."""
-
-    value: Any
-    remark: str = ""
-
-
 def convert(user: Node, decoded: Any, context: PageContext) -> Converted:
     """Turn the spans and link ids of a decoded value into the types of the user's schema.
 
-    A span that does not parse gives null and a warning that names pointer and span; null for an optional property
-    that refuses null is left out; a list entry that does not parse is left out, with a warning. Bounds and formats are
-    the validator's business.
+    A span that does not parse, or gives a value that its leaf refuses (bounds, lengths, pattern, format), gives null
+    and a warning that names pointer, span and reason; null for an optional property that refuses null is left out. An
+    object that cannot be valid without such a value is null, or left out, itself where that is allowed. So is an entry
+    of a list, or one that repeats another where `uniqueItems` forbids it, as long as `minItems` holds without it.
     """
     walk = _Walk(SchemaTree(user), context)
-    value = walk.value(user, decoded, "", "")
-    warnings = tuple(walk.warnings)
+    value = walk._or_null(user, walk.value(user, decoded, "", ""), "")
+    warnings = tuple(f"{warning.pointer or '/'}: {warning.text}" for warning in walk.warnings)
     return Converted(value, walk.spans, frozenset(walk.verbatim), warnings, walk.links, walk.unread)
 
 
-def convert_span(node: Node, kind: LeafKind, span: str, context: PageContext, name: str = "") -> Any:
-    """The value of one leaf as `convert` would give it, or None: `span` is what the model writes, a link's id included.
-
-    `node` is the leaf's schema with references followed (SchemaTree.node); `name` the property it stands under.
-    """
-    return read_span(node, kind, span, context, name).value
+@dataclass(frozen=True, slots=True)
+class _Warning:
+    pointer: str
+    text: str
 
 
-def read_span(node: Node, kind: LeafKind, span: str, context: PageContext, name: str = "") -> SpanValue:
-    """As convert_span, with what a reader should know about the reading."""
-    lang, conventions = context.lang, context.conventions
-    if kind in ("integer", "number"):
-        unit = time_unit(name, str(node.get("description", "")))
-        found = parse_duration(span, lang, unit, conventions) if unit else parse_number(span, lang, conventions)
-        return SpanValue(_json_number(found.value, kind), found.remark)
-    if kind in ("date", "date-time", "time"):
-        moment = parse_date(span, lang, kind, conventions)
-        return SpanValue(moment.value, moment.remark)
-    if kind == "duration":
-        length = parse_iso_duration(span, lang, conventions)
-        return SpanValue(length.value, length.remark)
-    if kind == "email":
-        address = _EMAIL.search(plain(span))
-        fits = address is not None and _has_format(str(node.get("format", "email"))).is_valid(address[0])
-        return SpanValue(address[0] if address is not None and fits else None)
-    if kind == "link":
-        link = context.links.get(span)
-        form = node.get("format")
-        return SpanValue(
-            formatted_url(link.url, form if isinstance(form, str) else None, context.charset) if link else None
-        )
-    return SpanValue(span)
+@dataclass(frozen=True, slots=True)
+class _Entry:
+    """An entry of a list as it was converted, on a walk of its own; `flaw` says why it cannot be valid."""
 
-
-def time_unit(name: str, description: str) -> TimeUnit | None:
-    """The unit that a field counts time in, as its name ("total_minutes") or description ("in minutes") says."""
-    for word in re.split(r"[^a-z]+", re.sub(r"(?<=[a-z])(?=[A-Z])", "_", name).lower()):
-        if word in _NAME_WORDS:
-            return _NAME_WORDS[word]
-    if found := _IN_UNIT.search(description):
-        return _STEMS[found[1].lower()]
-    return "minute" if re.search(r"\bminut", description, re.IGNORECASE) else None
+    pointer: str
+    value: Any
+    walk: _Walk
+    flaw: str
 
 
 @dataclass(slots=True)
 class _Walk:
     """Schema and value walked together; what was met on the way. `nested` counts alternatives within alternatives,
-    `ids` the ids that were taken as links."""
+    `ids` the ids that were taken as links, `dropped` the objects and entries that could not be valid."""
 
     tree: SchemaTree
     context: PageContext
     nested: int = 0
     ids: int = 0
+    dropped: int = 0
     spans: dict[str, str] = field(default_factory=dict)
     links: dict[str, str] = field(default_factory=dict)
     verbatim: set[str] = field(default_factory=set)
     unread: dict[str, str] = field(default_factory=dict)
-    warnings: list[str] = field(default_factory=list)
+    warnings: list[_Warning] = field(default_factory=list)
 
     def value(self, schema: Any, value: Any, pointer: str, name: str) -> Any:
+        """A value at `pointer`; None, and `unread` says why, for a span that gave none."""
         if value is None:
             return None
         branches = self.tree.alternatives(schema)
         if branches and self.nested < DEEPEST_ALTERNATIVES:
-            return self._branch(branches, value, pointer, name)
+            return self._branch(written_branches(self.tree, branches), value, pointer, name)
         if isinstance(value, dict):
             return self._object(self.tree.node(schema), value, pointer)
         if isinstance(value, list):
-            return self._array(self.tree.node(schema), value, pointer, name)
+            node = self.tree.node(schema)
+            return self._array(node, self._entries(node, value, pointer, name), pointer)
         kind = leaf_kind(self.tree, schema)
         if isinstance(value, str) and kind is not None and (kind in SPAN_KINDS or kind == "link"):
             return self._span(self.tree.node(schema), kind, value, pointer, name)
@@ -181,12 +102,12 @@ class _Walk:
         """The first branch that the value fits without a warning, else with one, else that its span is no value of.
 
         The id of a link is that: never the number in it or a text, where some branch is a URL. Of branches that fit
-        alike, the one that takes the most ids as links.
+        alike, the one that keeps most of the value, then the one that takes the most ids as links.
         """
         if self._is_link_id(value):
             branches = tuple(branch for branch in branches if self._is_link(branch)) or branches
         best: _Walk | None = None
-        result, rank = value, (-1, 0)
+        result, rank = value, (-1, 0, 0)
         for branch in branches:
             trial = _Walk(self.tree, self.context, self.nested + 1)
             found = trial.value(branch, value, pointer, name)
@@ -194,15 +115,10 @@ class _Walk:
                 score = 2 if trial.warnings else 3
             else:
                 score = 1 if found is None else 0
-            if (score, trial.ids) > rank:
-                best, result, rank = trial, found, (score, trial.ids)
+            if (score, -trial.dropped, trial.ids) > rank:
+                best, result, rank = trial, found, (score, -trial.dropped, trial.ids)
         if best is not None:
-            self.spans.update(best.spans)
-            self.links.update(best.links)
-            self.verbatim.update(best.verbatim)
-            self.unread.update(best.unread)
-            self.warnings.extend(best.warnings)
-            self.ids += best.ids
+            self._adopt(best)
         return result
 
     def _is_link_id(self, value: Any) -> bool:
@@ -222,37 +138,61 @@ class _Walk:
         out: dict[str, Any] = {}
         for key, item in value.items():
             schema = properties[key] if key in properties else _extra(node, key)
-            found = self.value(schema, item, below(pointer, key), key)
-            if found is None and key not in required and not self.tree.accepts_null(schema):
+            place = below(pointer, key)
+            found = self._or_null(schema, self.value(schema, item, place, key), place)
+            flaw = self._flaw(place)
+            if key not in required and (flaw or (found is None and not self.tree.accepts_null(schema))):
+                if found is not None:
+                    self._drop(place, f"{flaw}; the field was left out")
+                self._forget(place)
                 continue
             out[key] = found
         return out
 
-    def _array(self, node: Node, value: list[Any], pointer: str, name: str) -> list[Any]:
+    def _array(self, node: Node, entries: list[_Entry], pointer: str) -> list[Any]:
+        kept = [entry for entry in entries if not entry.flaw]
+        least = node.get("minItems", 0)
+        if len(kept) < least:  # the record is refused: for what it holds, not for what was left out
+            kept = entries
+        for position, entry in enumerate(kept):
+            self._adopt(entry.walk, entry.pointer, below(pointer, position))
+        if len(kept) < len(entries):
+            note = f", which holds its minItems of {least} without it" if least else ""
+            for number, entry in enumerate(entries, 1):
+                if entry.flaw:
+                    self._drop(
+                        pointer, f"{entry.flaw}; entry {number} of {len(entries)} was left out of the list{note}"
+                    )
+        return [entry.value for entry in kept]
+
+    def _entries(self, node: Node, value: list[Any], pointer: str, name: str) -> list[_Entry]:
+        """The entries of a list. Those at the places of a tuple are never flawed: the others would move up."""
         prefix, items = node.get("prefixItems", ()), node.get("items", True)
         if isinstance(items, list):
             prefix, items = items, node.get("additionalItems", True)
-        out: list[Any] = []
+        entries: list[_Entry] = []
         for index, item in enumerate(value):
             fixed = index < len(prefix)
+            place = below(pointer, index)
+            walk = _Walk(self.tree, self.context, self.nested)
             schema = prefix[index] if fixed else items
-            found = self.value(schema, item, below(pointer, len(out)), name)
-            if found is None and item is not None and not fixed and not self.tree.accepts_null(schema):
-                self.warnings.append(f"{below(pointer, index)}: the entry was left out of the list")
-                continue
-            out.append(found)
-        return out
+            found = walk._or_null(schema, walk.value(schema, item, place, name), place)
+            flaw = "" if fixed else walk._flaw(place)
+            if not flaw and not fixed and node.get("uniqueItems") is True:
+                repeated = any(same(found, earlier.value) for earlier in entries if not earlier.flaw)
+                flaw = f"{_text(found)} is there already, and uniqueItems wants each once" if repeated else ""
+            entries.append(_Entry(place, found, walk, flaw))
+        return entries
 
     def _span(self, node: Node, kind: LeafKind, span: str, pointer: str, name: str) -> Any:
         """One span in its type, or None with a warning."""
-        found = read_span(node, kind, span, self.context, name)
+        found = read_span(node, kind, span, self.context, name, dialect=self.tree.dialect)
         if found.value is None:
-            self.unread[pointer] = f"{_shown(span)} was read as no {_WANTED[kind]}"
-            self.warnings.append(f"{pointer or '/'}: {self.unread[pointer]}; null was taken")
+            self.unread[pointer] = found.refusal
+            self.warnings.append(_Warning(pointer, f"{found.refusal}; null was taken"))
             return None
-        self.unread.pop(pointer, None)  # of a list entry that was left out
         if found.remark:
-            self.warnings.append(f"{pointer or '/'}: {_shown(span)}: {found.remark}")
+            self.warnings.append(_Warning(pointer, f"{shown(span)}: {found.remark}"))
         if kind == "link":
             self.links[pointer] = self.context.links[span].id
             self.ids += self._is_link_id(span)
@@ -262,14 +202,61 @@ class _Walk:
             self.verbatim.add(pointer)
         return found.value
 
+    def _or_null(self, schema: Any, found: Any, pointer: str) -> Any:
+        """What was found at a place; null where that cannot be valid and null is allowed.
 
-def _json_number(value: Decimal | None, kind: str) -> int | float | None:
-    """A decimal as JSON number; None for a fraction where a whole number is asked."""
-    if value is None:
+        An object or list is given up only where the schema speaks of null: one without a type accepts it unasked.
+        """
+        flaw = self._flaw(pointer)
+        if not flaw or not self.tree.accepts_null(schema) or (found is not None and not self.tree.names_null(schema)):
+            return found
+        if found is not None:
+            self._drop(pointer, f"{flaw}; null was taken")
+        self._forget(pointer)
         return None
-    if value == value.to_integral_value():
-        return int(value)
-    return None if kind == "integer" else float(value)
+
+    def _drop(self, pointer: str, why: str) -> None:
+        """Tell of an object, a list or an entry that cannot be valid."""
+        self.dropped += 1
+        self.warnings.append(_Warning(pointer, why))
+
+    def _flaw(self, pointer: str) -> str:
+        """Why what stands at a place cannot be valid: the first null at or below it that the schema refuses."""
+        for place, why in self.unread.items():
+            if _is_within(place, pointer):
+                return f"at {place[len(pointer) :]} {why}" if place != pointer else why
+        return ""
+
+    def _forget(self, pointer: str) -> None:
+        """Drop where values at or below a place came from; the warnings stay."""
+        for known in (self.spans, self.links, self.unread):
+            for place in [place for place in known if _is_within(place, pointer)]:
+                del known[place]
+        self.verbatim = {place for place in self.verbatim if not _is_within(place, pointer)}
+
+    def _adopt(self, other: _Walk, old: str = "", new: str = "") -> None:
+        """Take over what another walk met; what it met below `old` stands below `new`."""
+
+        def moved(place: str) -> str:
+            return new + place[len(old) :]
+
+        self.spans.update({moved(place): span for place, span in other.spans.items()})
+        self.links.update({moved(place): number for place, number in other.links.items()})
+        self.verbatim.update(map(moved, other.verbatim))
+        self.unread.update({moved(place): why for place, why in other.unread.items()})
+        self.warnings.extend(_Warning(moved(warning.pointer), warning.text) for warning in other.warnings)
+        self.ids += other.ids
+        self.dropped += other.dropped
+
+
+def _is_within(place: str, pointer: str) -> bool:
+    """Whether a pointer is another one, or leads to something inside it."""
+    return place == pointer or place.startswith(f"{pointer}/")
+
+
+def _text(value: Any) -> str:
+    """A value as JSON, as messages show it."""
+    return shown(json.dumps(value, ensure_ascii=False))
 
 
 def _extra(node: Node, key: str) -> Any:
@@ -284,13 +271,3 @@ def _extra(node: Node, key: str) -> Any:
 def _names_match(pattern: str) -> jsonschema_rs.Validator:
     """A pattern in JSON Schema's dialect of regular expressions (ECMA-262), which python's re does not read."""
     return jsonschema_rs.validator_for({"pattern": pattern}, offline=True)
-
-
-@lru_cache(maxsize=8)
-def _has_format(form: str) -> jsonschema_rs.Validator:
-    return jsonschema_rs.validator_for({"format": form}, validate_formats=True, offline=True)
-
-
-def _shown(span: str) -> str:
-    text = span if len(span) <= 60 else span[:59] + "…"
-    return f"“{text}”"

@@ -16,7 +16,7 @@ from fetchly.lab.visible import TextCheck, check_texts
 @dataclass(frozen=True, slots=True)
 class Assessment:
     """`counts` by field, empty for a page without a scored field. `valid` is None for a page without a record.
-    `texts` of the record that are not on the page count as invented."""
+    `texts` of the record that are not on the page, and URLs that it does not link to, count as invented."""
 
     gold: GoldRecord
     prediction: Prediction
@@ -45,7 +45,8 @@ def assess(dataset: Dataset, gold: GoldRecord, prediction: Prediction) -> Assess
     if not isinstance(prediction.record, dict):
         return Assessment(gold, prediction, counts, None, TextCheck())
     try:
-        texts = check_texts(prediction.record, schema, dataset.page(gold).body)
+        page = dataset.page(gold)
+        texts = check_texts(prediction.record, schema, page.body, page.url)
     except FetchlyError:  # a file that went away under the run: there was a record, so it was there before
         texts = TextCheck()
     return Assessment(gold, prediction, counts, is_valid(prediction.record, schema), texts)

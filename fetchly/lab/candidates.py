@@ -24,6 +24,7 @@ from fetchly.lab.runs import (
     date_places,
     duration_places,
     is_iso_date,
+    moment_places,
     number_places,
     quantity_places,
     time_places,
@@ -143,7 +144,7 @@ class Candidates:
 
     def _read(self, wanted: Wanted) -> Iterator[tuple[Place, How]]:
         """Spans that say the value of a text field in another form: a date, an amount, a price, a currency."""
-        if wanted.field_kind == "date":
+        if wanted.field_kind in ("date", "date-time"):
             yield from self._moments(wanted)
         elif wanted.field_kind in ("number", "minutes"):
             yield from self._numbers(wanted)
@@ -197,6 +198,8 @@ class Candidates:
         for option in wanted.options:
             if is_iso_date(option):
                 timed = wanted.kind == "date-time" or (wanted.kind == "verbatim" and len(option) > len("2000-01-01"))
+                if wanted.kind == "date-time":
+                    yield from ((place, "converted") for place in moment_places(self.places, option))
                 for place in date_places(self.places, option, with_time=timed):
                     yield place, "converted"
 

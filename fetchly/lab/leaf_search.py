@@ -15,7 +15,7 @@ from fetchly.extraction.decoding import SPAN_KINDS, SPAN_LENGTH, VERBATIM_LENGTH
 from fetchly.extraction.page_context import PageContext
 from fetchly.extraction.prompt import PagePrompt
 from fetchly.extraction.shape import Node, SchemaTree, same
-from fetchly.extraction.values import convert_span, time_unit
+from fetchly.extraction.span_values import convert_span, time_unit
 from fetchly.goods import Link
 from fetchly.lab.candidates import Candidate, Candidates, Wanted, label_words
 from fetchly.lab.folding import fold
@@ -81,7 +81,8 @@ class LeafSearch:
         right = self._scored(place, value)
         options = {_bare_url(option) for option in alternatives(value) if isinstance(option, str)}
         ids = [link.id for link in self._page.links if _bare_url(link.url) in options]
-        ids = [number for number in ids if right(convert_span(place.node, "link", number, self._page.context))]
+        dialect = self._tree.dialect
+        ids = [n for n in ids if right(convert_span(place.node, "link", n, self._page.context, dialect=dialect))]
         places = [self._page.shown.places.link(number) for number in ids if number in self._page.prompt.prompt.links]
         leaf.candidates = tuple(Candidate(found, "exact", labelled=False) for found in places if found is not None)
         if leaf.candidates:
@@ -116,7 +117,9 @@ class LeafSearch:
             kind=kind,
             field_kind=field_kind(self._truth.scorer_name(place.path), place.node, self._tree),
             options=tuple(alternatives(value)),
-            judge=lambda span: scored(convert_span(place.node, kind, span, self._page.context, place.name)),
+            judge=lambda span: scored(
+                convert_span(place.node, kind, span, self._page.context, place.name, dialect=self._tree.dialect)
+            ),
             longest=min(declared, longest) if isinstance(declared, int) else longest,
             shortest=place.node.get("minLength", 1) if verbatim else 1,
             unit=time_unit(place.name, description) if kind in ("integer", "number") else None,
@@ -130,7 +133,8 @@ class LeafSearch:
             return lambda found: same(found, value) or (isinstance(value, str) and fold(value) == fold(found))
         name = self._truth.scorer_name(place.path)
         if place.in_list:
-            return lambda found: found is not None and is_right(name, {"type": "array"}, [value], [found])
+            entries = {"type": "array", "items": place.node}
+            return lambda found: found is not None and is_right(name, entries, [value], [found])
         return lambda found: found is not None and is_right(name, place.node, value, found)
 
 

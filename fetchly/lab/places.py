@@ -68,11 +68,23 @@ class Places:
     def matches(self, pattern: re.Pattern[str]) -> Iterator[Place]:
         """Every match of a pattern, line by line, its end widened to a whole chunk; not one that begins inside a chunk
         ("built1990" where a page forgets a space)."""
-        for number, line in enumerate(self.lines):
-            for match in pattern.finditer(line.text):
+        for number in range(len(self.lines)):
+            for match in self.matches_in(number, pattern):
                 place = self.widened(number, *match.span())
-                if place is not None and place.start >= match.start():
+                if place is not None:
                     yield place
+
+    def matches_in(self, line: int, pattern: re.Pattern[str]) -> Iterator[re.Match[str]]:
+        """The matches in one line. After one that would begin inside a chunk the search goes on at the chunk's end, so
+        that it takes nothing with it: the number after "Bb7 5,130" is 5,130."""
+        text, edges, at = self.lines[line].text, self._edges_of(line), 0
+        while match := pattern.search(text, at):
+            chunk = bisect_right(edges.ends, match.start())
+            if chunk < len(edges.starts) and edges.starts[chunk] < match.start():
+                at = edges.ends[chunk]
+                continue
+            yield match
+            at = match.end() + (not match[0])
 
     def widened(self, line: int, start: int, end: int) -> Place | None:
         """The shortest span that covers what [start, end) holds beside white space; None where that is no span."""

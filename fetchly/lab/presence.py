@@ -88,7 +88,7 @@ class ShownText:
         if kind == "number":
             wanted = form(kind, value)
             return any(wanted in numbers(line.folded) for line in self._lines) or self._has_text(fold(value))
-        if kind == "date":
+        if kind in ("date", "date-time"):
             found = fold(value) if _MONTH.fullmatch(fold(value)) else first_date(fold(value))
             return self._has_date(found) if found else self._has_text(fold(value))
         if kind == "minutes":

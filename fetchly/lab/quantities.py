@@ -1,4 +1,4 @@
-"""A folded text in, the number, minutes, date, amounts or currencies that it says out, whatever the locale.
+"""A folded text in, the number, minutes, date, moment, amounts or currencies that it says out, whatever the locale.
 
 These readings judge answers; they are deliberately not those of `extraction`, whose mistakes they are to find.
 """
@@ -8,6 +8,7 @@ from __future__ import annotations
 import datetime
 import re
 from collections.abc import Iterator
+from dataclasses import dataclass
 
 _FRACTION = re.compile(r"(?:(\d+) )?(\d+)/([1-9]\d*)")
 _NUMBER = re.compile(r"\d{1,3}(?:[ '.,]\d{3})+(?:[.,]\d{1,2})?(?!\d)|\d+(?:[.,]\d+)?")
@@ -73,6 +74,7 @@ _YEAR_FIRST = re.compile(
     r"|(\d{4})[年년]\s*(\d{1,2})[月월]\s*(\d{1,2})"
 )
 _YEAR_LAST = re.compile(r"(\d{1,2})([./-])\s?(\d{1,2})[./-]\s?(\d{4}|\d\d)(?!\d)")
+_DATE_IN_DIGITS = re.compile(r"\d{4}[-/.]\d{1,2}[-/.]\d{1,2}t?|\d{1,2}[./-]\s?\d{1,2}[./-]\s?\d{2,4}(?!\d)")
 _IN_WORDS = (
     re.compile(
         r"(?P<day>\d{1,2})(?:st|nd|rd|th|er|\.|º)?\s*(?:de |of )?"
@@ -81,6 +83,29 @@ _IN_WORDS = (
     re.compile(r"(?P<month>[^\W\d]{3,})\.?\s+(?P<day>\d{1,2})(?:st|nd|rd|th)?,?\s+(?P<year>\d{4})"),
     re.compile(r"(?P<month>[^\W\d]{3,})\.?,?\s+(?:de |del )?(?P<year>\d{4})(?P<day>)"),
 )
+_TIME_OF_DAY = re.compile(
+    r"(?<![\d:+-])(\d{1,2})[:.h](\d\d)(?!\d)(?::(\d\d)(?:[.,]\d+)?)?(?:\s?([ap])\.?m\b\.?)?"
+    r"(?:\s?\(?(?:(z|utc|gmt)\b)?\s?([+-]\d\d?(?::?\d\d)?(?!\d))?)"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Moment:
+    """A day with a time of day. `clock` is local; `offset` its distance from UTC, None where the text names none;
+    `to_the_second`: it names seconds."""
+
+    clock: datetime.datetime
+    offset: datetime.timedelta | None
+    to_the_second: bool
+
+    def is_same(self, other: Moment) -> bool:
+        """Whether both are one moment, as far as both say it: seconds and zone count where both name them."""
+        one, two = self.clock, other.clock
+        if not (self.to_the_second and other.to_the_second):
+            one, two = one.replace(second=0), two.replace(second=0)
+        if self.offset is None or other.offset is None:
+            return one == two
+        return one - two == self.offset - other.offset
 
 
 def plain(value: float) -> str:
@@ -168,6 +193,32 @@ def first_date(text: str) -> str | None:
     Of `3/4/2019` the month is the first (as the labels of the sets have it), of `3.4.2019` the second.
     """
     return next(_dates(text), None)
+
+
+def first_moment(text: str) -> Moment | None:
+    """The first date of a text with its first time of day; None where it lacks one of them. Fractions of a second, and
+    zones other than UTC and offsets, are not read."""
+    day = first_date(text)
+    if day is None or len(day) < len("2000-01-01"):
+        return None
+    for found in _TIME_OF_DAY.finditer(_DATE_IN_DIGITS.sub(lambda match: " " * len(match[0]), text)):
+        hour, minute, second = (int(part or 0) for part in found.group(1, 2, 3))
+        if found[4]:
+            hour = hour % 12 + 12 * (found[4] == "p")
+        try:
+            clock = datetime.datetime.combine(datetime.date.fromisoformat(day), datetime.time(hour, minute, second))
+        except ValueError:
+            continue
+        return Moment(
+            clock, _offset(found[6]) if found[6] else datetime.timedelta() if found[5] else None, bool(found[3])
+        )
+    return None
+
+
+def _offset(written: str) -> datetime.timedelta:
+    digits = written[1:].replace(":", "")
+    hours, minutes = (digits[:-2], digits[-2:]) if len(digits) > 2 else (digits, "0")
+    return (-1 if written[0] == "-" else 1) * datetime.timedelta(hours=int(hours), minutes=int(minutes))
 
 
 def _dates(text: str) -> Iterator[str | None]:

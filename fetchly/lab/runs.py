@@ -45,9 +45,15 @@ _DATES = tuple(
     )
 )
 _TIME = r"\d{1,2}(?:[:.h][0-5]\d(?::[0-5]\d(?:\.\d+)?)?)?(?:\s?[AaPp]\.?[Mm]\b\.?)?"
-_ZONE = r"(?:\s?(?:Z\b|UTC|GMT|[A-Z]{2,4}T\b|Uhr\b|[+-]\d\d:?\d\d))?"
+_ZONE = r"(?:\s?\(?(?:Z\b|(?:UTC|GMT)(?:\s?[+-]\d\d?(?::?\d\d)?)?|[A-Z]{2,4}T\b|MES?Z\b|Uhr\b|[+-]\d\d:?\d\d)\)?)?"
 _TIME_AFTER_DATE = re.compile(rf"(?:T|[\s,|·•–-]+(?:(?:at|um|à|às|a las|ore|kl\.?|o)\s+)?){_TIME}{_ZONE}")
 _TIMES = re.compile(rf"(?<![\d:.,]){_TIME}{_ZONE}(?![\d:])")
+_CLOCKS = re.compile(
+    rf"(?<![\d:.,])\d{{1,2}}(?:[:.h][0-5]\d(?::[0-5]\d(?:\.\d+)?)?(?:\s?[AaPp]\.?[Mm]\b\.?)?"
+    rf"|\s?(?:[AaPp]\.?[Mm]\b\.?|h\b|(?=Uhr\b))){_ZONE}(?![\d:])"
+    r"|(?:午前|午後|上午|下午|오전|오후)?\s?\d{1,2}\s?[時时시點点](?:\s?\d{1,2}\s?[分분])?"
+)
+_CLOCK_REACH = 40
 _STAMP = re.compile(r"T\d{1,2}$")
 _DIGITS = re.compile(r"\d+")
 
@@ -64,28 +70,17 @@ def number_places(places: Places, value: Decimal) -> Iterator[Place]:
 
 def quantity_places(places: Places) -> Iterator[Place]:
     """Numbers with the sign or word beside them that decides how they are read: "2 Mio", "€ 1.234"."""
-    for number, line in enumerate(places.lines):
-        for match in _NUMBER_WITH_WORD.finditer(line.text):
-            place = places.widened(number, *match.span())
-            if place is not None and place.start >= match.start():
-                yield place
+    yield from places.matches(_NUMBER_WITH_WORD)
 
 
 def duration_places(places: Places, lang: str | None) -> Iterator[Place]:
     """Spans of time with their units: "1 hr 20 min", "PT80M", "1:20", "10-15 minutes"."""
     yield from places.matches(_ISO_DURATION)
     yield from places.matches(_CLOCK_DURATION)
-    for number, line in enumerate(places.lines):
-        for match in _NUMBER.finditer(line.text):
-            end = _unit_end(line.text, match.end(), lang)
-            if end is not None:
-                place = places.widened(number, match.start(), end)
-            elif re.fullmatch(r"\d+", match[0]):  # "1h20" and "30min" are one chunk each
-                place = places.widened(number, *match.span())
-                place = place if place and place.text != match[0] else None
-            else:
-                place = None
-            if place is not None and place.start >= match.start():
+    for number in range(len(places.lines)):
+        for match in places.matches_in(number, _NUMBER):
+            place = _duration_place(places, number, match.end() - len(_last_number(match[0])), match.end(), lang)
+            if place is not None:
                 yield place
 
 
@@ -112,6 +107,17 @@ def date_places(places: Places, value: str, *, with_time: bool = False) -> Itera
                 yield longer
             if not stamp:
                 yield place
+
+
+def moment_places(places: Places, value: str) -> Iterator[Place]:
+    """Dates, as `date_places` finds them, together with a time of day near by in the line, before them or after them:
+    "at 09:14 UTC on 7 June 2025"."""
+    for place in date_places(places, value):
+        for clock in places.matches_in(place.line, _CLOCKS):
+            if max(clock.start() - place.end, place.start - clock.end()) in range(_CLOCK_REACH):
+                start, end = min(place.start, clock.start()), max(place.end, clock.end())
+                if (moment := places.widened(place.line, start, end)) is not None:
+                    yield moment
 
 
 def time_places(places: Places) -> Iterator[Place]:
@@ -153,6 +159,25 @@ def _parts(places: Places, found: Place) -> Iterator[Place]:
             part = places.widened(found.line, found.start + match.start(), found.start + match.end())
             if part is not None:
                 yield part
+
+
+def _last_number(run: str) -> str:
+    """The number that a unit after a run belongs to: the whole run, unless its spaces part several numbers."""
+    if _GROUPED.fullmatch(run) or _FRACTION.search(run):
+        return run
+    return _INNER_SPACE.split(run)[-1]
+
+
+def _duration_place(places: Places, number: int, start: int, end: int, lang: str | None) -> Place | None:
+    """The span of time whose first number is [start, end) of a line."""
+    line = places.lines[number].text
+    stop = _unit_end(line, end, lang)
+    if stop is not None:
+        return places.widened(number, start, stop)
+    if not line[start:end].isdecimal():
+        return None
+    place = places.widened(number, start, end)  # "1h20" and "30min" are one chunk each
+    return place if place and place.text != line[start:end] else None
 
 
 def _unit_end(line: str, end: int, lang: str | None) -> int | None:

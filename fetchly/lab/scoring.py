@@ -5,6 +5,7 @@ The rules (those of the sets' own scorer, which a test compares with):
 - every field of every page weighs one, however long its list: the items of a list share that weight;
 - numbers, dates, times, currencies and yields are compared by what they say, long texts by token F1, the rest as
   folded text; list items pair up at token F1 >= 0.8;
+- of a field of format date-time the time of day is compared too, where the right answer has one;
 - a list of right values for a field that is no list means that any of them, or all of them joined, is right;
 - items of a list of records are paired by how many of their fields agree, half at least.
 """
@@ -20,9 +21,9 @@ from typing import Any, Literal
 from fetchly.extraction.shape import SchemaTree
 from fetchly.lab.dataset import GoldRecord
 from fetchly.lab.folding import fold, similarity, squash, token_counts
-from fetchly.lab.quantities import amounts, currencies, first_date, first_number, minutes, plain
+from fetchly.lab.quantities import amounts, currencies, first_date, first_moment, first_number, minutes, plain
 
-FieldKind = Literal["string", "text", "number", "minutes", "date", "yield", "currency", "names", "tags"]
+FieldKind = Literal["string", "text", "number", "minutes", "date", "date-time", "yield", "currency", "names", "tags"]
 
 SAME_TEXT = 0.8
 """Token F1 from which two long texts, or two items of a list, count as the same."""
@@ -119,11 +120,15 @@ def is_right(name: str, schema_node: Any, gold: Any, predicted: Any) -> bool:
 
 
 def field_kind(name: str, schema_node: Any, tree: SchemaTree) -> FieldKind:
-    """How values of a field are compared: by its name as the sets use it, else by its schema's format and type."""
-    if name in _KIND_BY_NAME:
-        return _KIND_BY_NAME[name]
+    """How values of a field are compared: by its format, by its name as the sets use it, or by its type."""
     nodes = [tree.node(branch) for branch in _branches(schema_node, tree)]
-    if any(node.get("format") in ("date", "date-time") for node in nodes):
+    formats = {tree.node(part).get("format") for node in nodes for part in (node, node.get("items", {}))}
+    named = _KIND_BY_NAME.get(name)
+    if "date-time" in formats and named in (None, "date"):
+        return "date-time"
+    if named is not None:
+        return named
+    if any(node.get("format") == "date" for node in nodes):
         return "date"
     types = frozenset[str]().union(*(tree.types(node) for node in nodes)) - {"null"}
     return "number" if types and types <= {"number", "integer"} else "string"
@@ -184,7 +189,7 @@ def form(kind: FieldKind, value: Any) -> str:
     if kind == "number" and isinstance(value, int | float) and not isinstance(value, bool):
         return plain(value)
     text = fold(value)
-    read = {"number": first_number, "minutes": minutes, "date": first_date}.get(kind)
+    read = {"number": first_number, "minutes": minutes, "date": first_date, "date-time": first_date}.get(kind)
     found = read(text) if read else None
     return text if found is None else found
 
@@ -195,7 +200,7 @@ def _score_field(kind: FieldKind, is_list: bool, gold: Any, predicted: Any) -> C
     if not is_list and kind not in ("names", "tags"):
         return Counts(right=1.0) if _agree(kind, gold, predicted) else Counts(wrong=1.0, missed=1.0)
     wanted, said = entries(kind, gold), entries(kind, predicted)
-    hits, size = _paired(wanted, said), max(len(wanted), len(said), 1)
+    hits, size = _paired(kind, wanted, said), max(len(wanted), len(said), 1)
     return Counts(hits / size, (len(said) - hits) / size, (len(wanted) - hits) / size)
 
 
@@ -208,6 +213,8 @@ def _agree(kind: FieldKind, gold: Any, predicted: Any) -> bool:
     if kind in ("currency", "yield"):
         read = currencies if kind == "currency" else amounts
         return any(read(fold(option)) & read(folded) for option in options)
+    if kind == "date-time":
+        return any(_same_moment(fold(option), folded) for option in options)
     if any(form(kind, option) == form(kind, said) for option in options):
         return True
     letters = squash(folded)
@@ -218,13 +225,25 @@ def _alike(a: str, b: str) -> float:
     return 1.0 if a == b else similarity(token_counts(a), token_counts(b))
 
 
-def _paired(wanted: Sequence[str], said: Sequence[str]) -> int:
+def _same_moment(right: str, said: str) -> bool:
+    """Whether folded texts say one moment; one day, or one text, where the right one has no time of day."""
+    moment = first_moment(right)
+    if moment is None:
+        return form("date-time", right) == form("date-time", said)
+    other = first_moment(said)
+    return other is not None and moment.is_same(other)
+
+
+def _paired(kind: FieldKind, wanted: Sequence[str], said: Sequence[str]) -> int:
     """How many entries pair up, the most alike first."""
     left, right = [token_counts(text) for text in wanted], [token_counts(text) for text in said]
     pairs: list[_Pair] = []
     for i, one in enumerate(left):
         for j, other in enumerate(right):
-            alike = 1.0 if wanted[i] == said[j] else similarity(one, other)
+            if kind == "date-time":
+                alike = float(_same_moment(wanted[i], said[j]))
+            else:
+                alike = 1.0 if wanted[i] == said[j] else similarity(one, other)
             if alike >= SAME_TEXT:
                 pairs.append(_Pair(alike, i, j))
     return len(_matched(sorted(pairs, key=lambda pair: (pair.weight, pair.left, pair.right), reverse=True)))

@@ -69,6 +69,45 @@ def test_a_file_is_read_and_its_url_reported(tmp_path: Path) -> None:
     assert result.url.startswith("file:")
 
 
+class Named:
+    """A path object of someone else's making."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    def __fspath__(self) -> str:
+        return str(self.path)
+
+
+def test_a_path_object_is_a_file_wherever_a_target_is_taken(tmp_path: Path) -> None:
+    page = tmp_path / "teapot.html"
+    page.write_bytes(PAGE)
+
+    async def both() -> list[Any]:
+        async with fetchly.AsyncClient(generator=ScriptedGenerator(teapot)) as opened:
+            read = (opened.document(page), *(opened.extract(each, Teapot) for each in (page, Named(page))))
+            return list(await asyncio.gather(*read))
+
+    with client(teapot) as opened:
+        found = [opened.extract(page, Teapot), opened.extract(Named(page), Teapot), opened.document(page)]
+        assert "Hazel teapot" in opened.show_document(page, Teapot)
+    found += asyncio.run(both())
+    found.append(fetchly.extract(page, Teapot, generator=ScriptedGenerator(teapot)))
+    found.append(asyncio.run(fetchly.aextract(page, Teapot, generator=ScriptedGenerator(teapot))))
+    assert {result.url for result in found} == {page.as_uri()}
+
+
+@pytest.mark.parametrize("name", ["-", "https:", "mailto:x", "example.org"])
+def test_a_path_object_is_a_file_whatever_its_name(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    with client(teapot) as opened:
+        with pytest.raises(FetchError) as caught:
+            opened.extract(Path(name), Teapot)
+        assert caught.value.code == "FILE_MISSING"
+        Path(name).write_bytes(PAGE)
+        assert opened.extract(Path(name), Teapot).record.name == "Hazel teapot"
+
+
 def test_options_of_a_call_override_those_of_the_client() -> None:
     generator = ScriptedGenerator(teapot)
     with fetchly.Client(generator=generator, temperature=0.2, seed=4) as opened:

@@ -8,7 +8,7 @@ import pytest
 
 from fetchly.extraction.conventions import SILENT, Conventions
 from fetchly.extraction.page_context import PageContext
-from fetchly.extraction.values import read_span
+from fetchly.extraction.span_values import read_span
 
 COMMA = Conventions(decimal=",")
 NUMBERS: list[tuple[str, str | None, Conventions, str, float | None]] = [

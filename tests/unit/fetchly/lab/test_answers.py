@@ -12,6 +12,8 @@ from fetchly.lab.truth import Truth
 from tests.support.answering import DATE, LINK, TEXT, TEXTS, answer_for, list_of, record_schema, stated
 from tests.support.documents import make_document
 
+MOMENT = {"type": "string", "format": "date-time"}
+
 
 def with_kinds(document: Document, **kinds: str) -> Document:
     """The document with blocks (`b0`, `b1`, ...) of other kinds."""
@@ -38,6 +40,15 @@ def test_the_layout_is_the_grammars() -> None:
         ("fr", "Paru le 05/03/2024", "published_date", DATE, "2024-03-05", "05/03/2024"),
         ("en", "Date: 2024-03-05T12:30:00Z", "published_date", TEXT, "2024-03-05", "2024-03-05T12:30:00Z"),
         ("en", "On 5 March 2024, 18:30", "start", {"type": "string", "format": "date-time"}, "2024-03-05T18:30", None),
+        ("en", "On 5 March 2024, 18:30 they met", "start", MOMENT, "2024-03-05T18:30:00Z", "5 March 2024, 18:30"),
+        ("en", "It came at 09:14 UTC on 7 June 2025, after one at 08:57.", "at", MOMENT, "2025-06-07T09:14:00Z",
+         "09:14 UTC on 7 June 2025"),
+        ("en", "Put up on 7 June 2025 at 09:31 UTC.", "at", MOMENT, "2025-06-07T09:31:00Z",
+         "7 June 2025 at 09:31 UTC"),
+        ("en", "7 June 2025, Saturday, 9:14 pm (UTC-5)", "at", MOMENT, "2025-06-07T21:14:00-05:00", None),
+        ("de", "Um 14 Uhr am 7. Juni 2025", "at", MOMENT, "2025-06-07T14:00:00", "14 Uhr am 7. Juni 2025"),
+        ("ja", "2025年6月7日 午後2時30分", "at", MOMENT, "2025-06-07T14:30:00Z", "2025年6月7日 午後2時30分"),
+        ("en", "Seen 7 June 2025 by us", "at", MOMENT, "2025-06-07", "7 June 2025"),
         ("ja", "2024年3月5日 公開", "published_date", DATE, "2024-03-05", "2024年3月5日"),
         ("en", "Ready in 1 hr 20 min, they say", "total_minutes", "integer", 80, "1 hr 20 min"),
         ("de", "Backzeit: 1 Std. 20 Min.", "total_time", {"type": "integer", "description": "in minutes"}, 80, None),
@@ -50,6 +61,12 @@ def test_the_layout_is_the_grammars() -> None:
         ("fr", "2 800 € ou 2 €", "price", "number", 2800, "2 800"),
         ("de", "Umsatz: 2 Mio. € im Jahr", "turnover", "number", 2_000_000, None),
         ("en", "2 1/2 cups", "amount", "number", 2.5, "2 1/2"),
+        ("en", "6. Bb7 5,130 games", "games", "integer", 5130, "5,130"),
+        ("fr", "Pièce B2 1 200 €", "price", "number", 1200, "1 200"),
+        ("en", "Model X5 2 1/2 inch", "width", "number", 2.5, "2 1/2"),
+        ("en", "Form B7 2 million a year", "turnover", "number", 2_000_000, "2 million"),
+        ("en", "Program G7 1 hr 20 min", "total_minutes", "integer", 80, "1 hr 20 min"),
+        ("en", "Oven at 7 35 min", "cook_minutes", "integer", 35, "35 min"),
         ("en", "Only £ 30", "currency", TEXT, "GBP", "£"),
         ("en", "the “Best” Kettle – ever", "name", TEXT, 'The "best" kettle - ever', "the “Best” Kettle – ever"),
         ("en", "Mix well (about 3 times).", "step", TEXT, "Mix well (about 3 times)", "Mix well (about 3 times)"),
@@ -76,6 +93,13 @@ def test_a_value_is_written_as_the_page_spells_it(
         assert written == span
 
 
+def test_a_list_of_moments_holds_their_times() -> None:
+    schema = record_schema(shows={"type": "array", "items": MOMENT})
+    document = make_document("At 20:00 on 7 June 2025", "8 June 2025, 19:30")
+    truth = stated({"shows": ["2025-06-07T20:00", "2025-06-08T19:30"]})
+    assert answer_for(schema, document, truth).text == ('{"shows": ["20:00 on 7 June 2025", "8 June 2025, 19:30"]}')
+
+
 def test_of_several_right_values_the_page_decides() -> None:
     answer = answer_for(
         record_schema(brand=TEXT), make_document("by Acme Ltd"), stated({"brand": ["ACME Inc", "Acme Ltd"]})
@@ -92,6 +116,8 @@ def test_the_label_tells_equal_numbers_apart() -> None:
 @pytest.mark.parametrize(
     ("line", "field", "node", "right"),
     [
+        ("Held on 7 June 2025", "at", MOMENT, "2025-06-07T09:14:00Z"),
+        ("Held on 7 June 2025 at 09:31", "at", MOMENT, "2025-06-07T09:14:00Z"),
         ("4 votes and 4 comments", "yields", TEXT, "4 servings"),
         ("Rated 10 by many", "cook_minutes", "integer", 10),
         ("1 2 3 4, 2 of 4, page 2, 2 more", "rooms", "integer", 2),

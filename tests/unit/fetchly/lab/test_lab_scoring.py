@@ -1,3 +1,4 @@
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -5,7 +6,7 @@ import pytest
 
 from fetchly.lab.dataset import Dataset, GoldRecord
 from fetchly.lab.folding import fold
-from fetchly.lab.quantities import first_date, first_number, minutes, numbers
+from fetchly.lab.quantities import Moment, first_date, first_moment, first_number, minutes, numbers
 from fetchly.lab.scoring import Counts, is_right, score_record
 from tests.support.tiny_dataset import build, gold
 
@@ -88,6 +89,65 @@ def test_a_date_without_a_day_a_day_that_is_none_and_no_date(text: str, date: st
 )
 def test_a_value_is_right(name: str, node: Any, right: Any, said: Any, expected: bool) -> None:
     assert is_right(name, node, right, said) is expected
+
+
+MOMENT = {"type": ["string", "null"], "format": "date-time"}
+
+
+@pytest.mark.parametrize(
+    ("right", "said", "expected"),
+    [
+        ("2025-06-07T09:14:00Z", "2025-06-07T09:14:00Z", True),
+        ("2025-06-07T09:14Z", "2025-06-07T11:14:00+02:00", True),
+        ("2025-06-07T09:14:00Z", "2025-06-07T00:00:00Z", False),
+        ("2025-06-07T09:14:00Z", "2025-06-07", False),
+        ("2025-06-07T09:14:00Z", None, False),
+        ("2025-06-07T09:14:00Z", "2025-06-07T09:14:00+02:00", False),
+        ("2025-06-07T09:14", "2025-06-07T09:14:00+02:00", True),
+        ("2025-06-07T17:42:09Z", "2025-06-07T17:42:00Z", False),
+        ("2025-06-07T17:42Z", "2025-06-07T17:42:30Z", True),
+        ("2025-06-07", "2025-06-07T09:14:00Z", True),
+        ("2025-06-07T23:30-05:00", "2025-06-08T04:30:00Z", True),
+        (["2025-06-07T09:14", "2025-06-07T21:14"], "2025-06-07T21:14:00Z", True),
+        ("soon", "soon", True),
+        ("0001-01-01T00:00+23:00", "9999-12-31T23:59:00-23:00", False),
+    ],
+)
+def test_the_time_of_a_moment_counts_where_the_right_answer_has_one(right: Any, said: Any, expected: bool) -> None:
+    for node in (MOMENT, {"anyOf": [{"type": "string", "format": "date-time"}, {"type": "null"}]}):
+        assert is_right("start", node, right, said) is expected
+        assert is_right("origin_time", node, right, said) is expected
+
+
+def test_moments_in_lists_and_records(tmp_path: Path) -> None:
+    shows = {"type": "array", "items": MOMENT}
+    assert is_right("shows", shows, ["2025-06-07T09:14Z"], ["2025-06-07T09:14:00Z"])
+    assert not is_right("shows", shows, ["2025-06-07T09:14:00Z"], ["2025-06-07T09:15:00Z"])
+    made = schema(items={"type": "array", "items": schema(at=MOMENT, name=TEXT)})
+    gold = record_of(tmp_path, {"items": [{"name": "a", "at": "2025-06-07T09:14Z"}]}, usable=["items.name", "items.at"])
+    said = {"items": [{"name": "a", "at": "2025-06-07T00:00:00Z"}]}
+    assert score_record(gold, said, made)["items.at"] == Counts(wrong=1, missed=1)
+
+
+def test_the_time_of_any_other_date_does_not_count() -> None:
+    """As the sets have it: their fields have no format."""
+    assert is_right("start", TEXT, "2025-06-07T09:14", "7 June 2025")
+    assert is_right("day", {"type": "string", "format": "date"}, "2025-06-07T09:14", "2025-06-07")
+
+
+@pytest.mark.parametrize(
+    ("text", "moment"),
+    [
+        ("7 june 2025, 09:14", Moment(datetime(2025, 6, 7, 9, 14), None, False)),
+        ("at 9.14 pm (utc+2) on 7.6.2025", Moment(datetime(2025, 6, 7, 21, 14), timedelta(hours=2), False)),
+        ("2025-06-07 12:00:30 am gmt", Moment(datetime(2025, 6, 7, 0, 0, 30), timedelta(), True)),
+        ("12.05.2024", None),
+        ("09:14", None),
+        ("2025-06-07t24:61", None),
+    ],
+)
+def test_moments_are_read(text: str, moment: Moment | None) -> None:
+    assert first_moment(text) == moment
 
 
 def test_a_field_weighs_one_and_its_entries_share_it(tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import typer
 
-_MODEL_DISK_BYTES = 1_500_000_000
+_MODEL_DISK_BYTES = 700_000_000
 """Room that pulling the default model needs for a moment: archive, GGUF and converted weights."""
 
 

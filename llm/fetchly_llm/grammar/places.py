@@ -46,6 +46,11 @@ class PageSpans:
         """Those of the open places, in their order."""
         return tuple(place.spelt for place in self.open)
 
+    @cached_property
+    def last(self) -> int:
+        """The last offset at which a span may begin; -1 where there is none."""
+        return max((place.start for place in self.open), default=-1)
+
     def ends(self, start: int) -> Sequence[int]:
         """Ends of the spans from `start`, ascending."""
         return sorted({end for each in self.bounds for end in self.index.ends_from(start, each, 1)})
@@ -80,6 +85,8 @@ class Places:
 
     def allows_prefix(self, begun: bytes) -> bool:
         """Whether some span whose JSON spelling begins with `begun` stands further down."""
+        if not begun and not self._values:  # asked at every comma
+            return self._spans.last >= self._end
         places = self._open_places()
         rank = bisect_left(self._spellings, begun)
         while rank < len(places) and self._spellings[rank].startswith(begun):
@@ -131,7 +138,9 @@ class Places:
         return self._open
 
     def _next(self, value: str) -> int | None:
-        return min((start for start in self._spans.index.places(value) if start >= self._end), default=None)
+        places = self._spans.index.places(value)
+        rank = bisect_left(places, self._end)
+        return places[rank] if rank < len(places) else None
 
     def _has_new(self, start: int, begun: bytes) -> bool:
         """Whether a span from `start` begins with `begun` and is no entry yet, from here or elsewhere."""

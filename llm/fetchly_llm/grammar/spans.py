@@ -101,18 +101,19 @@ class SpanIndex:
         self._ends = [chunk.end for chunk in found if not chunk.is_space]
         self._end_set = frozenset(self._ends)
         self._spellings = sorted((spelling(c), c) for c in set(self.text) - {BREAK})
-        self._counts: dict[str, int] = {}
+        self._found: dict[str, Sequence[int]] = {}
 
     def occurrences(self, value: str) -> int:
         """How often the span `value` stands in the source, overlapping occurrences counted."""
-        count = self._counts.get(value)
-        if count is None:
-            count = self._counts[value] = sum(1 for _ in self.places(value))
-        return count
+        return len(self.places(value))
 
-    def places(self, value: str) -> Iterator[int]:
-        """The offsets in `text` at which the span `value` stands, in no particular order."""
-        return (start for start in self._starts_with(value) if start + len(value) in self._end_set)
+    def places(self, value: str) -> Sequence[int]:
+        """The offsets in `text` at which the span `value` stands, ascending. Kept: entries ask again and again."""
+        found = self._found.get(value)
+        if found is None:
+            starts = (start for start in self._starts_with(value) if start + len(value) in self._end_set)
+            found = self._found[value] = sorted(starts)
+        return found
 
     def count(self, bounds: Sequence[SpanBounds], limit: int) -> int:
         """How many places of the source hold a span that satisfies one of `bounds`, counted up to `limit`."""

@@ -49,6 +49,8 @@ def test_occurrences_are_whole_chunks_within_a_line_and_may_overlap() -> None:
     assert index.occurrences("x") == 5
     assert index.occurrences("x x") == 3
     assert index.occurrences("xx") == 1
+    assert index.places("x") == [0, 2, 4, 10, 12]
+    assert index.places("x") is index.places("x"), "an entry of a list asks at every token"
     assert index.occurrences("x\nx") == index.occurrences("x, xx\nx") == 0
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import zip_longest
@@ -12,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fetchly_llm.backend import Backend, Cache, StepOutput
-from fetchly_llm.cost_curve import CostCurve
+from fetchly_llm.cost_curve import FUSED_ANCHORS, CostCurve
 from fetchly_llm.errors import Cancelled, CapacityExceeded, EngineError, GrammarStateLimit, OutputLimit
 from fetchly_llm.grammar import bitmask
 from fetchly_llm.metrics import Clock, StepTally
@@ -36,9 +37,6 @@ from fetchly_llm.speculation.source import DraftSource
 from fetchly_llm.speculation.stream_source import StreamSource
 from fetchly_llm.speculation.verify import Choose, Verification, verify
 from fetchly_llm.streams import StreamAnchor, StreamDraft
-
-FUSED_ANCHORS = 3
-"""Nodes of a tree that streams start from in the verification pass: those where it is likeliest to stop."""
 
 _SAMPLED_CHILDREN = 2  # of a node, where drafts are drawn for rejection sampling
 
@@ -136,9 +134,7 @@ class Decoding:
         return step
 
     def _grow(self, last: int, position: int) -> Draft:
-        sources = self._sources
-        if self._setup.curve is not None:
-            sources = [source for source in sources if self._rests.is_awake(source.name)]
+        sources = self._asked_sources()
         try:
             return self._grow_from(sources, last, position)
         except GrammarStateLimit:
@@ -150,6 +146,21 @@ class Decoding:
         for token in self.tokens:
             self._matcher.accept(token)
         return self._grow_from(sources, last, position)
+
+    def _asked_sources(self) -> Sequence[DraftSource]:
+        """Where rows cost: those that do not rest, and the streams only if their pass may be lost, too."""
+        if self._allowance is None:
+            return self._sources
+        awake = [source for source in self._sources if self._rests.is_awake(source.name)]
+        if self._deferred_cost > self._allowance.left:
+            awake = [source for source in awake if source is not self._streams]
+        return awake
+
+    @property
+    def _deferred_cost(self) -> float:
+        """Milliseconds of the pass that asking the streams takes where they are deferred."""
+        curve = self._setup.curve
+        return curve.stream_cost(1) if curve is not None and self._request.stream_mode == "deferred" else 0.0
 
     def _grow_from(self, sources: Sequence[DraftSource], last: int, position: int) -> Draft:
         growth = Growth(
@@ -164,6 +175,8 @@ class Decoding:
             return growth.grow(last, 1)
         rows = min(self._setup.rows, self._limit - len(self.tokens))
         curve, allowance = self._setup.curve, self._allowance.left if self._allowance else inf
+        if self._streams in sources:
+            allowance -= self._deferred_cost
         if self._is_rejecting and self._streams in sources:
             assert self._streams is not None
             rng = draft_noise(self._request.sampling, position)
@@ -178,11 +191,14 @@ class Decoding:
 
     def _run_fused(self, draft: Draft) -> dict[int, StreamDraft]:
         """The streams of the likeliest last nodes, beside the verification: they cannot know which token follows."""
-        if self._streams is None or self._request.stream_mode == "deferred":
+        if self._streams is None or self._request.stream_mode == "deferred" or self._is_plain:
             return {}
-        if self._setup.curve is not None and not self._rests.is_awake(self._streams.name, after=1):
-            return {}
-        nodes = draft.likely_stops(FUSED_ANCHORS)
+        anchors = FUSED_ANCHORS
+        if self._allowance is not None:
+            if not self._rests.is_awake(self._streams.name, after=1):
+                return {}
+            anchors = self._allowance.anchors_after(len(draft.tree), _certain_tokens(draft), FUSED_ANCHORS)
+        nodes = draft.likely_stops(anchors)
         if not nodes:
             return {}
         drafts = self._speculate([StreamAnchor(node) for node in nodes])
@@ -204,6 +220,8 @@ class Decoding:
 
     def _speculate(self, anchors: Sequence[StreamAnchor]) -> tuple[StreamDraft, ...]:
         self.tally.stream_passes += 1
+        if self._allowance is not None:
+            self._rests.charge(StreamSource.name, self._allowance.charge(len(anchors)))
         with self._clock.measure("stream"):
             return self._backend.speculate(self._cache, anchors)
 
@@ -228,15 +246,14 @@ class Decoding:
 
     def _learn(self, draft: Draft, step: Verification) -> None:
         """Tell what came of the proposals, and let the sources know what was written."""
-        gained: set[str] = set()
+        gained: Counter[str] = Counter()
         for node, token in zip_longest(step.path.nodes, step.tokens):  # no token where the text ended
             for child in draft.children[node]:
                 candidate = draft.candidates[child]
                 if candidate is not None:
                     is_right = candidate.token == token
                     self._setup.calibration.learn(draft.tree.sources[child], candidate, is_right)
-                    if is_right:
-                        gained.add(draft.tree.sources[child])
+                    gained[draft.tree.sources[child]] += is_right
         self._setup.calibration.end_step()
         self._rests.end_step([source.name for source in self._sources], gained)
         if self._allowance is not None:
@@ -256,3 +273,9 @@ class Decoding:
             f"the record was not complete after {self._limit} tokens",
             hint="raise max_tokens or bound the schema (maxItems, maxLength)",
         )
+
+
+def _certain_tokens(draft: Draft) -> int:
+    """What the step gains whatever the model says: one token, and those of a run that the grammar forces from there."""
+    nodes = zip(draft.probabilities, draft.candidates, strict=True)
+    return sum(probability == 1.0 and candidate is None for probability, candidate in nodes)

@@ -1,4 +1,4 @@
-"""A back-end in; what a step of so many rows costs on this machine, measured once and kept on disk, out."""
+"""A back-end in; what steps, and passes of streams, cost on this machine, measured once and kept on disk, out."""
 
 from __future__ import annotations
 
@@ -7,15 +7,20 @@ import json
 import platform
 from collections.abc import Sequence
 from contextlib import suppress
+from dataclasses import asdict
+from functools import partial
+from itertools import accumulate
 from pathlib import Path
 from statistics import median
 from time import perf_counter
+from typing import Any
 
 import platformdirs
 
 from fetchly_llm.backend import Backend
-from fetchly_llm.cost_curve import CostCurve
+from fetchly_llm.cost_curve import FUSED_ANCHORS, CostCurve
 from fetchly_llm.store.atomic import write_atomically
+from fetchly_llm.streams import StreamAnchor
 from fetchly_llm.tree import DraftTree
 
 ROWS = (1, 2, 3, 4, 6, 8, 12, 16)
@@ -40,7 +45,8 @@ def load_or_measure(backend: Backend, folder: Path | None = None) -> CostCurve:
 
 
 def measure(backend: Backend, rows: Sequence[int] = ROWS, context: int = _CONTEXT) -> CostCurve:
-    """Time steps over chains after `context` tokens: the median of a few, interleaved, made monotone.
+    """Time steps over chains after `context` tokens, and passes of streams where there are any: the median of a few,
+    interleaved, made monotone.
 
     Of `rows`, those that a model of few positions has room for.
     """
@@ -48,18 +54,28 @@ def measure(backend: Backend, rows: Sequence[int] = ROWS, context: int = _CONTEX
     context = min(context, backend.config.max_position - max(rows))
     cache = backend.new_cache(context + max(rows))
     backend.prefill(cache, [token % backend.config.vocab_size for token in range(context)])
-    spent: dict[int, list[float]] = {count: [] for count in rows}
-    for repeat in range(_REPEATS + 1):
-        for count in rows:
+    anchors = range(1, FUSED_ANCHORS + 1) if backend.streams else range(0)
+    steps: list[list[float]] = [[] for _ in rows]
+    passes: list[list[float]] = [[] for _ in anchors]
+    for _ in range(_REPEATS + 1):
+        for spent, count in zip(steps, rows, strict=True):
             tree = DraftTree.chain([token % backend.config.vocab_size for token in range(count)], "measured")
-            start = perf_counter()
-            backend.step(cache, tree, range(count))
-            if repeat:  # the first round warms up
-                spent[count].append(1000.0 * (perf_counter() - start))
-    ms: list[float] = []
-    for count in rows:
-        ms.append(max([median(spent[count]), *ms[-1:]]))
-    return CostCurve(tuple(rows), tuple(ms))
+            spent.append(_milliseconds(partial(backend.step, cache, tree, range(count))))
+        for spent, count in zip(passes, anchors, strict=True):
+            starts = [StreamAnchor(node % rows[-1], 0) for node in range(count)]
+            spent.append(_milliseconds(partial(backend.speculate, cache, starts)))
+    return CostCurve(tuple(rows), _rising(steps), _rising(passes))
+
+
+def _milliseconds(work: partial[Any]) -> float:
+    start = perf_counter()
+    work()
+    return 1000.0 * (perf_counter() - start)
+
+
+def _rising(spent: Sequence[Sequence[float]]) -> tuple[float, ...]:
+    """Medians, none of them below the one before; the first of a row warmed up."""
+    return tuple(accumulate((median(each[1:]) for each in spent), max))
 
 
 def _key(backend: Backend) -> str:
@@ -68,6 +84,7 @@ def _key(backend: Backend) -> str:
         platform.processor(),
         backend.identity,
         f"{backend.threads} threads",
+        f"{backend.streams} streams of {backend.stream_parameters} parameters",
         repr(backend.config),
     )
     return hashlib.sha256("\n".join(facts).encode()).hexdigest()[:32]
@@ -76,18 +93,18 @@ def _key(backend: Backend) -> str:
 def _read(file: Path) -> dict[str, CostCurve]:
     try:
         curves = json.loads(file.read_text(encoding="utf-8"))
-        return {key: _curve(entry["rows"], entry["ms"]) for key, entry in curves.items()}
+        return {key: _curve(entry["rows"], entry["ms"], entry["stream_ms"]) for key, entry in curves.items()}
     except (OSError, ValueError, KeyError, TypeError, AttributeError, AssertionError, RecursionError):
         return {}
 
 
-def _curve(rows: Sequence[int], ms: Sequence[float]) -> CostCurve:
-    if not all(isinstance(count, int) for count in rows) or not all(isinstance(cost, float) for cost in ms):
+def _curve(rows: Sequence[int], ms: Sequence[float], stream_ms: Sequence[float]) -> CostCurve:
+    numbers = all(isinstance(cost, float) for cost in (*ms, *stream_ms))
+    if not all(isinstance(count, int) for count in rows) or not numbers:
         raise ValueError("rows are counted, and milliseconds are numbers")
-    return CostCurve(tuple(rows), tuple(ms))
+    return CostCurve(tuple(rows), tuple(ms), tuple(stream_ms))
 
 
 def _write(file: Path, curves: dict[str, CostCurve]) -> None:
-    text = json.dumps({key: {"rows": curve.rows, "ms": curve.ms} for key, curve in curves.items()})
     with suppress(OSError):
-        write_atomically(file, text)
+        write_atomically(file, json.dumps({key: asdict(curve) for key, curve in curves.items()}))

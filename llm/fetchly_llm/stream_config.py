@@ -17,6 +17,8 @@ from fetchly_llm.errors import WeightsMismatch
 STREAMS_FILE: Final = "streams.safetensors"
 """Beside a model's weights: its streams."""
 STREAMS_VERSION: Final = "fetchly-streams-1"
+STREAMS_HINT: Final = "Train the streams again, take their file anew, or remove it: the model runs without streams."
+"""What to do about a streams file that cannot be used."""
 LINEARS: Final = ("q", "k", "v", "o", "gate", "up", "down")
 """The linear layers that adapters exist for."""
 NOTE: Final = "note."
@@ -110,7 +112,7 @@ def check_streams(streams: StreamConfig, model: ModelConfig, where: str) -> None
     }
     found = [problem for problem, present in problems.items() if present]
     if found:
-        raise WeightsMismatch(f"the streams in {where} cannot be: {'; '.join(found)} ({streams})")
+        raise WeightsMismatch(f"the streams in {where} cannot be: {'; '.join(found)} ({streams})", hint=STREAMS_HINT)
 
 
 def stream_metadata(streams: StreamConfig, model: ModelConfig) -> dict[str, str]:
@@ -142,7 +144,9 @@ def read_stream_config(metadata: Mapping[str, str], model: ModelConfig, where: s
     missing = sorted(known - metadata.keys() - {"format"})  # "format" is what some writers of safetensors add
     unknown = sorted(name for name in metadata.keys() - known if not name.startswith(NOTE))
     if missing or unknown:
-        raise WeightsMismatch(f"the metadata of {where} lacks {missing} and has the unknown {unknown}")
+        raise WeightsMismatch(
+            f"the metadata of {where} lacks {missing} and has the unknown {unknown}", hint=STREAMS_HINT
+        )
     others = [
         f"{name} {metadata[f'base.{name}']} instead of {getattr(model, name)}"
         for name in _BASE
@@ -161,7 +165,7 @@ def read_stream_config(metadata: Mapping[str, str], model: ModelConfig, where: s
             confidence={"0": False, "1": True}[metadata["confidence"]],
         )
     except (ValueError, KeyError) as error:
-        raise WeightsMismatch(f"the metadata of {where} is garbled: {error}") from error
+        raise WeightsMismatch(f"the metadata of {where} is garbled: {error}", hint=STREAMS_HINT) from error
     check_streams(streams, model, where)
     return streams
 

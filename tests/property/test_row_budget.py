@@ -4,7 +4,7 @@ where they are good. No clock is looked at: the toy back-end adds up c(M)."""
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cache
 from typing import Literal
 
@@ -41,6 +41,14 @@ CURVES = {
     "int8": CostCurve((1, 4, 8, 16), (23.0, 27.6, 34.5, 46.0)),
     "step": CostCurve((1, 2, 16), (1.0, 1.5, 1.5)),
 }
+
+
+def with_streams(curve: CostCurve, cost: float) -> CostCurve:
+    """`curve` of a model whose pass of streams takes `cost` plain steps from one node, and a half more from three."""
+    ms = cost * curve.cost(1)
+    return replace(curve, stream_ms=(ms, 1.25 * ms, 1.5 * ms))
+
+
 every_curve = pytest.mark.parametrize("curve", CURVES.values(), ids=CURVES)
 
 Habit = Literal["one-grade", "by-depth", "ever-new", "fan", "sly"]
@@ -125,7 +133,7 @@ def test_a_drafter_that_is_sure_and_wrong_costs_three_percent_at_most(curve: Cos
 def test_all_sources_wrong_at_once_cost_three_percent_at_most(curve: CostCurve) -> None:
     makers = {habit: (lambda _, habit=habit: Drafter(habit, name=habit)) for habit in HABITS}
     streams = ToyStreams(likeness=0.0, confidence=1.0)
-    drafted = write(curve, *HABITS, "lookup", "streams", sources=makers, streams=streams)
+    drafted = write(with_streams(curve, 0.5), *HABITS, "lookup", "streams", sources=makers, streams=streams)
     assert drafted.tokens == TRUTH
     assert drafted.elapsed <= 1.03 * LENGTH * curve.cost(1)
 
@@ -140,12 +148,16 @@ def test_copying_from_random_text_costs_three_percent_at_most(curve: CostCurve) 
 @every_curve
 @pytest.mark.parametrize("verify", ["match", "rejection"])
 @pytest.mark.parametrize("mode", ["deferred", "fused"])
+@pytest.mark.parametrize("pass_cost", [0.0, 0.4, 1.5, 9.0])
 def test_streams_that_contradict_the_model_cost_three_percent_at_most(
-    curve: CostCurve, verify: Verify, mode: StreamMode
+    curve: CostCurve, pass_cost: float, verify: Verify, mode: StreamMode
 ) -> None:
+    """Their passes included, each of which takes as long as `pass_cost` plain steps and more for further nodes."""
     streams = ToyStreams(likeness=0.0, confidence=1.0)
-    drafted = write(curve, "streams", streams=streams, mode=mode, verify=verify)
+    priced = with_streams(curve, pass_cost)
+    drafted = write(priced, "streams", streams=streams, mode=mode, verify=verify)
     assert drafted.elapsed <= 1.03 * LENGTH * curve.cost(1)
+    assert (drafted.passes > 0) == (pass_cost < 9.0)
 
 
 @st.composite
@@ -160,13 +172,24 @@ def curves(draw: st.DrawFn) -> CostCurve:
     curve=curves(),
     habits=st.sets(st.sampled_from(HABITS), min_size=1),
     right=st.sampled_from([0.0, 0.2, 0.6]),
+    streams=st.builds(ToyStreams, likeness=st.sampled_from([0.0, 0.5, 0.8]), confidence=st.sampled_from([0.3, 1.0])),
+    pass_cost=st.floats(0.0, 4.0),
+    mode=st.sampled_from(["deferred", "fused"]),
     length=st.integers(1, LENGTH),
 )
 def test_on_any_curve_a_text_costs_two_percent_and_two_steps_at_most(
-    curve: CostCurve, habits: set[Habit], right: float, length: int
+    curve: CostCurve,
+    habits: set[Habit],
+    right: float,
+    streams: ToyStreams,
+    pass_cost: float,
+    mode: StreamMode,
+    length: int,
 ) -> None:
+    """Whatever drafters and streams are like, and whatever a pass of streams costs."""
     makers = {habit: (lambda _, habit=habit: Drafter(habit, right, name=habit)) for habit in habits}
-    drafted = write(curve, *sorted(habits), sources=makers, length=length)
+    priced = with_streams(curve, pass_cost)
+    drafted = write(priced, *sorted(habits), "streams", sources=makers, streams=streams, mode=mode, length=length)
     assert drafted.elapsed <= (1.02 * length + 2.0) * curve.cost(1) + 1e-6
 
 
@@ -211,6 +234,53 @@ def test_streams_that_do_not_help_are_seldom_run(mode: StreamMode) -> None:
     useful = write(curve, "streams", law=law, streams=ToyStreams(likeness=1.0), mode=mode)
     assert useless.passes < 50
     assert useful.passes > 90
+
+
+@pytest.mark.parametrize("mode", ["deferred", "fused"])
+def test_streams_that_help_less_than_they_cost_are_seldom_run(mode: StreamMode) -> None:
+    """The same streams, right now and then; only their price differs. A good drafter sees to it that what may be lost
+    is no reason to leave them out."""
+    cheap, dear = (
+        write(
+            with_streams(CURVES["slanting"], cost),
+            *("drafter", "streams"),
+            sources={"drafter": lambda _: Drafter(right=0.6)},
+            streams=ToyStreams(likeness=0.7),
+            mode=mode,
+        )
+        for cost in (0.05, 0.8)
+    )
+    assert cheap.passes > 2 * dear.passes
+    assert cheap.tokens == dear.tokens == TRUTH
+
+
+@dataclass(slots=True)
+class Late(Drafter):
+    """Says nothing at first, when all that may be lost is there, and is then wrong and sure of a whole tree."""
+
+    def propose(self, path: Sequence[int]) -> Sequence[Candidate]:
+        return Drafter.propose(self, path) if self.written else ()
+
+
+@pytest.mark.parametrize("mode", ["deferred", "fused"])
+@pytest.mark.parametrize("pass_cost", [0.3, 0.9, 1.9])
+def test_a_wrong_tree_and_a_pass_of_streams_do_not_lose_the_same_milliseconds(
+    pass_cost: float, mode: StreamMode
+) -> None:
+    curve = with_streams(straight_curve(0.5), pass_cost)
+    streams = ToyStreams(likeness=0.0, confidence=1.0)
+    for length in range(1, 9):
+        makers = {"late": lambda _: Late("ever-new", name="late")}
+        drafted = write(curve, "late", "streams", sources=makers, streams=streams, mode=mode, length=length)
+        assert drafted.elapsed <= 1.02 * length + 2.0 + 1e-6
+
+
+@pytest.mark.parametrize("mode", ["deferred", "fused"])
+def test_good_streams_pay_for_their_passes(mode: StreamMode) -> None:
+    law = table_law(1, LETTERS, spread=8.0)
+    curve = with_streams(CURVES["slanting"], 0.5)
+    drafted = write(curve, "streams", law=law, streams=ToyStreams(likeness=1.0), mode=mode)
+    assert drafted.elapsed < 0.7 * LENGTH * curve.cost(1)
 
 
 def test_rows_never_change_what_is_written() -> None:

@@ -5,23 +5,27 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Literal
 
 import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from fetchly_llm.backends.native.backend import NativeBackend, Precision
 from fetchly_llm.backends.torch_reference.backend import TorchReferenceBackend
-from fetchly_llm.backends.torch_reference.kv_cache import KeyValueCache
 from fetchly_llm.config import EngineConfig
 from fetchly_llm.streams import StreamAnchor
 from fetchly_llm.tree import DraftTree
+from tests.support.cache_bits import AnyCache, fill, slots, stored
+from tests.support.native_kernels import needs_kernels
 from tests.support.tiny_model import make_tiny_model
 from tests.support.tiny_streams import make_tiny_streams, tiny_stream_config
 
 WIDTH, VOCABULARY = 8, 320
 PROMPT = np.random.default_rng(8).integers(0, VOCABULARY, 200).tolist()
 ENGINE = EngineConfig(device="cpu", threads=1, width=WIDTH, prefill_chunk=32)
+AnyBackend = TorchReferenceBackend | NativeBackend
 some = settings(
     max_examples=25,
     deadline=None,
@@ -34,8 +38,8 @@ some = settings(
 class Pair:
     """The same model without streams and with them."""
 
-    plain: TorchReferenceBackend
-    streaming: TorchReferenceBackend
+    plain: AnyBackend
+    streaming: AnyBackend
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,46 +64,56 @@ def rounds(draw: st.DrawFn) -> Round:
     return Round(DraftTree(tuple(tokens), tuple(parents), ("test",) * size), last, tuple(before), tuple(after))
 
 
-@pytest.fixture(scope="module", params=["llama", "qwen3"])
+@pytest.fixture(
+    scope="module",
+    params=[
+        ("torch", "llama"),
+        ("torch", "qwen3"),
+        pytest.param(("int8", "llama"), marks=needs_kernels),
+        pytest.param(("int8", "llama-bias"), marks=needs_kernels),
+        pytest.param(("fp32", "qwen3"), marks=needs_kernels),
+    ],
+    ids="-".join,
+)
 def pair(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Pair:
-    folder: Path = make_tiny_model(tmp_path_factory.mktemp(request.param), request.param)
-    plain = TorchReferenceBackend.load(folder, ENGINE)
+    kind, family = request.param
+    folder = make_tiny_model(tmp_path_factory.mktemp(family), family)
+    plain = load(folder, kind)
     make_tiny_streams(folder, config=tiny_stream_config(gamma=4))
-    return Pair(plain, TorchReferenceBackend.load(folder, ENGINE))
+    return Pair(plain, load(folder, kind))
 
 
-def stored(cache: KeyValueCache, positions: int) -> bytes:
-    """Keys and values of the first positions, in their order."""
-    layers, both, blocks, heads, size, dim = cache.storage.shape
-    by_position = cache.storage.transpose(3, 4).reshape(layers, both, blocks * size, heads, dim)
-    return by_position[:, :, :positions].contiguous().numpy().tobytes()
+def load(folder: Path, kind: Precision | Literal["torch"]) -> AnyBackend:
+    if kind == "torch":
+        return TorchReferenceBackend.load(folder, ENGINE)
+    return NativeBackend.load(folder, ENGINE, precision=kind)
 
 
 def decoded(
-    backend: TorchReferenceBackend, length: int, plan: list[Round], speculate: Callable[[KeyValueCache, object], None]
+    backend: AnyBackend, length: int, plan: list[Round], speculate: Callable[[AnyCache, object], None]
 ) -> list[bytes]:
     """Logits of every node and the cache after every step and every commit."""
     cache = backend.new_cache(300)
-    cache.storage.zero_()
+    fill(cache, 0.0)
     backend.prefill(cache, PROMPT[:length])
     found = []
     for each in plan:
         found.append(backend.step(cache, each.tree, range(len(each.tree))).logits.tobytes())
         speculate(cache, each.before)
-        found.append(stored(cache, cache.positions))  # the slots of the tree too, and all that lies beyond
+        found.append(stored(cache, slots(cache)))  # the slots of the tree too, and all that lies beyond
         backend.commit(cache, each.tree.path(each.last))
         speculate(cache, each.after)
-        found.append(stored(cache, cache.length))
+        found.append(stored(cache))
     return found
 
 
 @some
 @given(length=st.integers(0, 150), plan=st.lists(rounds(), min_size=1, max_size=4))
 def test_streams_change_no_byte(pair: Pair, length: int, plan: list[Round]) -> None:
-    def never(cache: KeyValueCache, anchors: object) -> None:
+    def never(cache: AnyCache, anchors: object) -> None:
         pass
 
-    def always(cache: KeyValueCache, anchors: tuple[StreamAnchor, ...]) -> None:
+    def always(cache: AnyCache, anchors: tuple[StreamAnchor, ...]) -> None:
         drafts = pair.streaming.speculate(cache, anchors)
         assert len(drafts) == len(anchors)
 

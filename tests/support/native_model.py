@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from fetchly_llm.backends.native.checkpoint_tensors import ModelTensor, StoredTensor, model_tensors
+from fetchly_llm.backends.native.checkpoint_tensors import model_tensors
+from fetchly_llm.backends.native.stored_tensor import ModelTensor, StoredTensor
 from fetchly_llm.config import ModelConfig
 
 

@@ -62,7 +62,7 @@ class ToyStreams:
     """How the streams of a toy model are: `count` of them, each naming its `top` tokens.
 
     `likeness` 1: the target's own logits after its likeliest continuation; 0: their negation; 1/2: noise. With
-    `markov`, a head looks at the token before. `pass_ms` is how many milliseconds a pass takes.
+    `markov`, a head looks at the token before.
     """
 
     count: int = 3
@@ -70,7 +70,6 @@ class ToyStreams:
     top: int = 4
     confidence: float = 0.9
     markov: bool = False
-    pass_ms: float = 0.0
     seed: int = 0
 
 
@@ -107,7 +106,7 @@ class ToyBackend:
     """See `fetchly_llm.backend.Backend`. Every call is checked against the protocol, as the real ones check it.
 
     `elapsed` is simulated time: c(M) of `curve` for every step of M rows (of `width` rows, where that is fixed), 1 ms
-    a step without a curve.
+    a step without a curve; and what the curve says of passes of streams.
     """
 
     def __init__(
@@ -227,7 +226,7 @@ class ToyBackend:
         if self._streams is None or own.tree is None:
             raise RequestInvalid("there is no step for streams to start from, or there are no streams")
         self.passes += 1
-        self.elapsed += self._streams.pass_ms
+        self.elapsed += self._curve.stream_cost(len(anchors)) if self._curve else 0.0
         drafts = []
         for anchor in anchors:
             assert 0 <= anchor.node < len(own.tree)

@@ -16,14 +16,13 @@ from fetchly_llm.errors import ModelUnsupported
 def load_backend(folder: Path, engine: EngineConfig) -> Backend:
     """Load the model in `folder`: the Llama family natively, other architectures through transformers.
 
-    `engine.device` "auto" is cuda where torch sees a GPU; else native, without torch, where the kernels are there, run
-    the model, and no streams file is asked for; else cpu, which is torch. Speculative streams are loaded by torch for
-    the Llama family alone, from `engine.streams_file` or from the model's folder. Raises ModelMissing, WeightsMismatch,
-    ModelUnsupported (also where a library is missing: the hint names the extra to install), and RequestInvalid for
-    settings that cannot be.
+    `engine.device` "auto" is cuda where torch sees a GPU; else native, without torch, where the kernels are there and
+    run the model; else cpu, which is torch. Speculative streams are loaded for the Llama family alone, from
+    `engine.streams_file` or from the model's folder. Raises ModelMissing, WeightsMismatch, ModelUnsupported (also where
+    a library is missing: the hint names the extra to install), and RequestInvalid for settings that cannot be.
     """
     family = read_model_config(folder).family
-    if engine.device == "native" or (engine.device == "auto" and family != "other" and _native_is_best(engine)):
+    if engine.device == "native" or (engine.device == "auto" and family != "other" and _native_is_best()):
         from fetchly_llm.backends.native.backend import NativeBackend
 
         try:
@@ -73,9 +72,9 @@ def describe_device() -> str:
     return f"CPU, {torch.get_num_threads()} threads, {torch.backends.cpu.get_cpu_capability()}"
 
 
-def _native_is_best(engine: EngineConfig) -> bool:
-    """No streams file, kernels that are there, and no GPU."""
-    return engine.streams_file is None and native_obstacle() is None and not _torch_sees_gpu()
+def _native_is_best() -> bool:
+    """Kernels that are there, and no GPU."""
+    return native_obstacle() is None and not _torch_sees_gpu()
 
 
 def _torch_sees_gpu() -> bool:

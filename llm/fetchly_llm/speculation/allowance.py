@@ -1,4 +1,4 @@
-"""What steps cost and gained in; how many milliseconds the next one may lose against plain decoding out."""
+"""What steps and passes of streams cost and gained in; what the next may lose against plain decoding, in ms, out."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ class Allowance:
     """Bounds what wrong estimates can cost, whoever made them.
 
     A sequence of n tokens takes at most (1 + 2 %) * n + 2 plain steps by the cost curve, however its drafts fare: a
-    step whose tree is all wrong may lose no more than is left.
+    step whose tree is all wrong, and a pass of streams that nothing comes of, may lose no more than is left.
     """
 
     def __init__(self, curve: CostCurve) -> None:
@@ -25,8 +25,19 @@ class Allowance:
         """Milliseconds, at least 0."""
         return self._left
 
+    def anchors_after(self, rows: int, tokens: int, most: int) -> int:
+        """Of how many nodes, `most` at most, streams may be run beside a step over `rows` rows that gains `tokens`."""
+        return self._curve.anchors_within(self._left_after(rows, tokens), most)
+
+    def charge(self, anchors: int) -> float:
+        """The streams of so many nodes have been run; how many plain steps that has cost."""
+        cost = self._curve.stream_cost(anchors)
+        self._left -= cost
+        return cost / self._curve.cost(1)
+
     def end_step(self, rows: int, tokens: int) -> None:
         """A step over `rows` rows has gained `tokens` tokens, the bonus token included."""
-        plain = self._curve.cost(1)
-        gain = (1.0 + _PER_TOKEN) * plain * tokens - self._curve.cost(rows)
-        self._left = min(self._left + gain, _MOST * plain)
+        self._left = min(self._left_after(rows, tokens), _MOST * self._curve.cost(1))
+
+    def _left_after(self, rows: int, tokens: int) -> float:
+        return self._left + (1.0 + _PER_TOKEN) * self._curve.cost(1) * tokens - self._curve.cost(rows)

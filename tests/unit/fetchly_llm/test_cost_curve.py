@@ -80,6 +80,21 @@ def test_certain_nodes_are_verified_whatever_may_be_lost() -> None:
     assert CURVE.best_rows([1.0, 0.9, 0.9, 0.9], allowance=1.0) == 2
 
 
+def test_streams_cost_what_was_measured_and_nothing_where_there_are_none() -> None:
+    streaming = CostCurve((1,), (10.0,), stream_ms=(4.0, 4.0, 7.0))
+    assert [streaming.stream_cost(anchors) for anchors in (1, 2, 3)] == [4.0, 4.0, 7.0]
+    assert [streaming.anchors_within(ms, 3) for ms in (0.0, 3.9, 4.0, 6.9, 7.0, inf)] == [0, 0, 2, 2, 3, 3]
+    assert streaming.anchors_within(inf, 2) == 2
+    assert CURVE.stream_cost(3) == 0.0
+    assert CURVE.anchors_within(0.0, 3) == 3
+
+
+@pytest.mark.parametrize("stream_ms", [(2.0, 1.0), (-1.0,), (inf,), (float("nan"),)])
+def test_what_cannot_be_the_cost_of_streams_is_refused(stream_ms: tuple[float, ...]) -> None:
+    with pytest.raises(AssertionError):
+        CostCurve((1,), (1.0,), stream_ms)
+
+
 @given(curves(), st.floats(0.0, 30.0))
 def test_the_rows_within_an_allowance_are_the_most_that_cost_no_more(curve: CostCurve, allowance: float) -> None:
     within = [rows for rows in range(1, curve.most + 1) if curve.cost(rows) <= curve.cost(1) + allowance]
@@ -91,3 +106,4 @@ def test_a_typical_curve_knows_every_row(most: int) -> None:
     curve = CostCurve.typical(most)
     assert curve.most == most
     assert [curve.cost(rows) for rows in range(1, most + 1)] == pytest.approx([1 + 0.1 * n for n in range(most)])
+    assert [curve.stream_cost(anchors) for anchors in (1, 2, 3)] == pytest.approx([0.5, 0.6, 0.7])

@@ -5,13 +5,13 @@ import pytest
 
 from fetchly_llm.cost_curve import CostCurve
 from fetchly_llm.step_cost import ROWS, load_or_measure, measure
-from tests.support.toy_backend import ToyBackend, table_law
+from tests.support.toy_backend import ToyBackend, ToyStreams, table_law
 
 FILE = "step-costs.json"
 
 
-def backend(**changes: int) -> ToyBackend:
-    return ToyBackend(table_law(0), width=None, **changes)
+def backend(streams: ToyStreams | None = None, **changes: int) -> ToyBackend:
+    return ToyBackend(table_law(0), width=None, streams=streams, **changes)
 
 
 def test_a_measured_curve_is_one() -> None:
@@ -21,6 +21,28 @@ def test_a_measured_curve_is_one() -> None:
     assert all(cost > 0.0 for cost in curve.ms)
     assert list(curve.ms) == sorted(curve.ms)
     assert toy.steps == 6 * len(ROWS)
+    assert curve.stream_ms == ()
+
+
+@pytest.mark.parametrize("max_position", [1, 2, 40, 100_000])
+def test_passes_of_streams_are_measured_where_there_are_some(max_position: int) -> None:
+    toy = backend(ToyStreams(), max_position=max_position)
+    curve = measure(toy)
+    assert len(curve.stream_ms) == 3
+    assert list(curve.stream_ms) == sorted(curve.stream_ms)
+    assert toy.passes == 6 * 3
+
+
+def test_a_model_that_gets_other_streams_is_measured_again(tmp_path: Path) -> None:
+    plain = load_or_measure(backend(), tmp_path)
+    for streams in (ToyStreams(), ToyStreams(count=4)):
+        toy = backend(streams)
+        assert load_or_measure(toy, tmp_path).stream_ms
+        assert toy.passes > 0
+        again = backend(streams)
+        assert load_or_measure(again, tmp_path) != plain
+        assert again.passes == 0
+    assert load_or_measure(backend(), tmp_path) == plain
 
 
 def test_a_model_of_few_positions_is_measured_within_them() -> None:
@@ -51,12 +73,15 @@ BROKEN = {
     "null": "null",
     "no-entry": '{"KEY": 5}',
     "no-rows": '{"KEY": {"ms": [1.0]}}',
-    "no-numbers": '{"KEY": {"rows": [1, 2], "ms": ["a", "b"]}}',
-    "one-word": '{"KEY": {"rows": [1], "ms": ["a"]}}',
-    "half-rows": '{"KEY": {"rows": [1, 2.5], "ms": [1.0, 2.0]}}',
-    "falling": '{"KEY": {"rows": [1, 2], "ms": [2.0, 1.0]}}',
-    "not-finite": '{"KEY": {"rows": [1, 2], "ms": [1.0, NaN]}}',
-    "nothing": '{"KEY": {"rows": [], "ms": []}}',
+    "no-numbers": '{"KEY": {"rows": [1, 2], "ms": ["a", "b"], "stream_ms": []}}',
+    "one-word": '{"KEY": {"rows": [1], "ms": ["a"], "stream_ms": []}}',
+    "half-rows": '{"KEY": {"rows": [1, 2.5], "ms": [1.0, 2.0], "stream_ms": []}}',
+    "falling": '{"KEY": {"rows": [1, 2], "ms": [2.0, 1.0], "stream_ms": []}}',
+    "not-finite": '{"KEY": {"rows": [1, 2], "ms": [1.0, NaN], "stream_ms": []}}',
+    "nothing": '{"KEY": {"rows": [], "ms": [], "stream_ms": []}}',
+    "of-before": '{"KEY": {"rows": [1], "ms": [1.0]}}',
+    "falling-streams": '{"KEY": {"rows": [1], "ms": [1.0], "stream_ms": [2.0, 1.0]}}',
+    "no-streams": '{"KEY": {"rows": [1], "ms": [1.0], "stream_ms": null}}',
     "deep": "[" * 100_000,
 }
 

@@ -2,45 +2,36 @@
 
 from __future__ import annotations
 
-import weakref
 from collections.abc import Iterable, Sequence
-from ctypes import byref, c_void_p
 from itertools import chain
+from math import prod
 from pathlib import Path
-from typing import Literal, NoReturn
+from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
 from fetchly_llm.backend import Cache, StepOutput
-from fetchly_llm.backends.native.checkpoint_tensors import StoredTensor, has_output_bias, model_tensors, read_tensors
-from fetchly_llm.backends.native.kv_cache import KeyValueCache
-from fetchly_llm.backends.native.library import (
-    BLOCK,
-    MOST_ROWS,
-    VERSION,
-    LibraryMissing,
-    Pass,
-    Shape,
-    default_threads,
-    library,
-    usable_kernels,
-)
+from fetchly_llm.backends.native.checkpoint_tensors import read_tensors
+from fetchly_llm.backends.native.kv_cache import KeyValueCache, StreamStart
+from fetchly_llm.backends.native.library import BITS, BLOCK, MOST_NODES, MOST_ROWS, Pass, Shape
+from fetchly_llm.backends.native.model import NativeModel, address
 from fetchly_llm.backends.native.rotary import RotaryTable
 from fetchly_llm.backends.native.sizes import check_sizes
+from fetchly_llm.backends.native.stored_tensor import StoredTensor
+from fetchly_llm.backends.native.stream_decoder import StreamDecoder
+from fetchly_llm.backends.native.stream_tensors import StoredStreams, read_streams
 from fetchly_llm.checkpoint import read_model_config
+from fetchly_llm.checkpoint_shapes import checkpoint_shapes, has_output_bias
 from fetchly_llm.config import EngineConfig, ModelConfig
 from fetchly_llm.errors import CapacityExceeded, ModelUnsupported, RequestInvalid
+from fetchly_llm.stream_config import STREAMS_FILE, stream_parameters
 from fetchly_llm.streams import StreamAnchor, StreamDraft
 from fetchly_llm.tree import DraftTree
-from fetchly_llm.turns import Turns
 
 Precision = Literal["int8", "fp32"]
 MOST_THREADS = 256
 """More is a slip of the keyboard."""
-
-MOST_NODES = 64
-"""Of a draft tree."""
 
 
 class NativeBackend:
@@ -58,40 +49,25 @@ class NativeBackend:
         *,
         precision: Precision = "int8",
         kernels: str | None = None,
+        streams: StoredStreams | None = None,
     ) -> None:
         """`kernels` is one of `usable_kernels()`, the best where it is not said.
 
         Raises ModelUnsupported for shapes that the kernels do not have and where there are no kernels, RequestInvalid
-        for settings that cannot be.
+        for settings that cannot be, WeightsMismatch for streams whose numbers are not finite.
         """
         _check_engine(engine)
-        shape = _shape(config, precision)
-        try:
-            self._library, usable = library(), usable_kernels()
-        except LibraryMissing as error:
-            raise ModelUnsupported(f"the native back-end cannot be used: {error}", hint="Use device cpu.") from error
-        if kernels is not None and kernels not in usable:
-            raise RequestInvalid(f"there are no kernels {kernels!r} here, only {', '.join(usable)}")
         self._config = config
         self._precision = precision
         self._chunk = engine.prefill_chunk
         self._rotary = RotaryTable(config, 0)
-        self._turns = Turns("the back-end")
-        self.kernels = kernels or usable[0]
-        model = c_void_p()
-        self.threads = engine.threads or default_threads()
-        self._expect(self._library.native_open(byref(shape), self.kernels.encode(), self.threads, byref(model)))
-        self._model: c_void_p | None = model
-        self._free = weakref.finalize(self, self._library.native_close, model)
-        self._free.atexit = False  # a process that ends needs no tidying, and must not wait for threads
+        self._native = NativeModel(_shape(config, precision), engine.threads, kernels)
         for stored in tensors:
-            tensor = stored.tensor
-            address = stored.data.ctypes.data_as(c_void_p)
-            self._expect(
-                self._library.native_load(
-                    model, tensor.layer, int(tensor.part), stored.type, address, tensor.rows, tensor.columns
-                )
-            )
+            self._native.load(stored)
+        self._decoder: StreamDecoder | None = None
+        if streams is not None:
+            self._native.open_streams(streams)
+            self._decoder = StreamDecoder(self._native, config, streams.config)
 
     @classmethod
     def load(
@@ -99,11 +75,10 @@ class NativeBackend:
     ) -> NativeBackend:
         """Read `folder`: config.json and safetensors with Hugging Face names, in fp32, fp16 or bf16.
 
-        Raises ModelUnsupported for another architecture or a shape that the kernels do not have, WeightsMismatch for
-        tensors that do not fit, RequestInvalid for settings that cannot be, and for a streams file.
+        The streams are those of `engine.streams_file`, or of streams.safetensors in `folder` where there is one. Raises
+        ModelUnsupported for another architecture or a shape that the kernels do not have, WeightsMismatch for tensors
+        that do not fit, ModelMissing for a streams file that is not there, RequestInvalid for settings that cannot be.
         """
-        if engine.streams_file is not None:
-            raise RequestInvalid("the native back-end has no speculative streams", hint="Leave out the streams file.")
         config = read_model_config(folder)
         if config.family == "other":
             raise ModelUnsupported(
@@ -111,9 +86,13 @@ class NativeBackend:
                 hint="Install fetchly[transformers] to run other architectures.",
             )
         check_sizes(folder / "config.json", config)
-        tensors = read_tensors(folder, config)
-        first = next(tensors)  # weights that do not fit are refused before memory is asked for
-        return cls(config, chain((first,), tensors), engine, precision=precision, kernels=kernels)
+        beside = folder / STREAMS_FILE
+        file = engine.streams_file or (beside if beside.exists() else None)
+        streams = read_streams(file, config) if file else None
+        stored = read_tensors(folder, config)
+        first = next(stored)  # weights that do not fit are refused before memory is asked for
+        tensors = chain((first,), stored)
+        return cls(config, tensors, engine, precision=precision, kernels=kernels, streams=streams)
 
     @property
     def config(self) -> ModelConfig:
@@ -137,33 +116,40 @@ class NativeBackend:
 
     @property
     def identity(self) -> str:
-        """Back-end, precision, version of the kernels and size of an attention block: all that the bits depend on."""
-        return f"native/{self._precision}/cpu-{VERSION}/B{BLOCK}"
+        """Back-end, precision, version of the kernels' bits and size of an attention block: all that they depend on."""
+        return f"native/{self._precision}/cpu-{BITS}/B{BLOCK}"
+
+    @property
+    def kernels(self) -> str:
+        """Those of `usable_kernels()` that are used."""
+        return self._native.kernels
+
+    @property
+    def threads(self) -> int:
+        """Of a pass."""
+        return self._native.threads
 
     @property
     def streams(self) -> int:
-        """None."""
-        return 0
+        """Gamma, the number of speculative streams; 0 for none."""
+        return self._decoder.config.gamma if self._decoder else 0
 
     @property
     def stream_parameters(self) -> int:
-        """None."""
-        return 0
+        """Parameters of all parts of the streams."""
+        return stream_parameters(self._decoder.config, self._config) if self._decoder else 0
 
     @property
     def parameters(self) -> int:
         """The model's own parameters; a tied head counts once."""
-        return sum(tensor.rows * tensor.columns for tensor in model_tensors(self._config))
+        return sum(map(prod, checkpoint_shapes(self._config).values()))
 
     @property
     def weight_bytes(self) -> int:
-        """int8 matrices have a scale of 4 bytes for every 32 numbers; vectors are kept in fp32."""
-        matrix = 4.0 if self._precision == "fp32" else 1.0 + 4.0 / 32.0
-        sizes = (
-            tensor.rows * tensor.columns * (4.0 if min(tensor.rows, tensor.columns) == 1 else matrix)
-            for tensor in model_tensors(self._config)
-        )
-        return round(sum(sizes))
+        """int8 matrices have a scale of 2 bytes for every 32 numbers; vectors are kept in fp32."""
+        matrix = 4.0 if self._precision == "fp32" else 1.0 + 2.0 / 32.0
+        shapes = checkpoint_shapes(self._config).values()
+        return round(sum(prod(shape) * (4.0 if len(shape) == 1 else matrix) for shape in shapes))
 
     def new_cache(self, capacity: int) -> KeyValueCache:
         """An empty cache for `capacity` positions, rows of a draft tree included: at most max_position + MOST_NODES.
@@ -177,8 +163,8 @@ class NativeBackend:
                 f"a cache of {capacity} positions is more than the model's {self._config.max_position} and a tree",
                 hint="Lower the context length.",
             )
-        if capacity > self._rotary.positions:
-            self._rotary = RotaryTable(self._config, capacity)
+        if capacity + self.streams > self._rotary.positions:
+            self._rotary = RotaryTable(self._config, capacity + self.streams)
         return KeyValueCache(self._config, capacity)
 
     def prefill(self, cache: Cache, tokens: Sequence[int]) -> None:
@@ -195,10 +181,10 @@ class NativeBackend:
                 hint="Truncate the cache to whole chunks, or step through the rest.",
             )
         self._check_room(own, len(tokens), own.length + len(tokens))
-        own.pending = None
+        own.forget_step()
         for first in range(0, len(tokens), MOST_ROWS):
             part = np.array(tokens[first : first + MOST_ROWS], dtype=np.int32)
-            self._run(own, part, np.arange(-1, len(part) - 1, dtype=np.int32), None, None)
+            self._run(own, part, np.arange(-1, len(part) - 1, dtype=np.int32))
             own.length += len(part)
 
     def step(self, cache: Cache, tree: DraftTree, logit_rows: Sequence[int]) -> StepOutput:
@@ -214,19 +200,33 @@ class NativeBackend:
             raise RequestInvalid(f"logit rows {tuple(logit_rows)} are not all nodes of a tree of {len(tree)}")
         self._check_tokens(tree.tokens)
         self._check_room(own, len(tree), own.length + max(tree.depths) + 1)
-        own.pending = None
+        own.forget_step()
         # A row may be asked for more than once.
         rows, places = np.unique(np.array(logit_rows, dtype=np.int32), return_inverse=True)
         logits = np.empty((len(rows), self._config.vocab_size), dtype=np.float32)
+        states = self._decoder.room_for_states(len(tree)) if self._decoder else None
         tokens, parents = np.array(tree.tokens, dtype=np.int32), np.array(tree.parents, dtype=np.int32)
-        self._run(own, tokens, parents, rows, logits)
+        self._run(own, tokens, parents, rows, logits, states)
         own.pending = tree
+        own.start = StreamStart(tree, states) if states is not None else None
         in_order = len(rows) == len(logit_rows) and bool((places == np.arange(len(rows))).all())
         return StepOutput(logits if in_order else logits[places])
 
     def speculate(self, cache: Cache, anchors: Sequence[StreamAnchor]) -> tuple[StreamDraft, ...]:
-        """Raises RequestInvalid: this back-end has no streams."""
-        raise RequestInvalid("the model has no speculative streams", hint="Draft from other sources.")
+        """One pass of the streams of all `anchors` through the model's upper layers; the cache is only read.
+
+        Raises RequestInvalid as the interface says, for unknown tokens, and for a fork or a truncated cache, which
+        have no last step; NonFiniteLogits where streams propose what is no number. Streams past the model's last
+        position are computed like any other. `following` is not looked at where the streams have no part for it.
+        """
+        own, decoder = _own(cache), self._decoder
+        if decoder is None:
+            raise RequestInvalid("the model has no speculative streams", hint="Name a streams file.")
+        start = own.start
+        if start is None:
+            raise RequestInvalid("there is no step for streams to start from: prefill, truncate and fork leave none")
+        self._check_anchors(start, anchors)
+        return decoder.drafts(own, start, anchors, self._rotary)
 
     def commit(self, cache: Cache, path: Sequence[int]) -> None:
         """Keep the nodes `path` of the last step. Raises RequestInvalid where they are not a path from its root."""
@@ -240,14 +240,8 @@ class NativeBackend:
         moved = [(own.length + node, own.length + depth) for depth, node in enumerate(path) if node != depth]
         if moved:
             source, target = np.array(moved, dtype=np.int32).T.copy()
-            view = own.view
-            with self._turns.take():
-                problem = self._library.native_move(
-                    self._open(), byref(view), _address(source), _address(target), len(moved)
-                )
-            self._expect(problem)
-        own.length += len(path)
-        own.pending = None
+            self._native.move(own.view, source, target)
+        own.end_step(path)
 
     def fork(self, cache: Cache) -> KeyValueCache:
         """An independent cache with the same committed tokens and capacity; rows of a pending tree stay behind."""
@@ -259,52 +253,53 @@ class NativeBackend:
         if not 0 <= length <= own.length:
             raise RequestInvalid(f"a cache of {own.length} tokens cannot be cut to {length}")
         own.length = length
-        own.pending = None
+        own.forget_step()
 
     def close(self) -> None:
         """Free the weights and end the threads, after a pass that is under way. Caches keep their memory."""
-        with self._turns.take():
-            self._model = None
-            self._free()
-
-    def _open(self) -> c_void_p:
-        if self._model is None:
-            raise RequestInvalid("the back-end is closed")
-        return self._model
+        self._native.close()
 
     def _run(
         self,
         cache: KeyValueCache,
         tokens: NDArray[np.int32],
         parents: NDArray[np.int32],
-        logit_rows: NDArray[np.int32] | None,
-        logits: NDArray[np.float32] | None,
+        logit_rows: NDArray[np.int32] | None = None,
+        logits: NDArray[np.float32] | None = None,
+        states: NDArray[np.float32] | None = None,
     ) -> None:
+        rotary = self._rotary  # held while it is read: for another thread's cache a longer one may take its place
         one_pass = Pass(
             cache.view,
-            _address(tokens),
-            _address(parents),
-            _address(logit_rows),
-            _address(logits),
-            _address(self._rotary.cosine),
-            _address(self._rotary.sine),
-            self._rotary.positions,
+            address(tokens),
+            address(parents),
+            address(logit_rows),
+            address(logits),
+            address(states),
+            address(rotary.cosine),
+            address(rotary.sine),
+            rotary.positions,
             cache.length,
             len(tokens),
             0 if logit_rows is None else len(logit_rows),
         )
-        with self._turns.take():
-            problem = self._library.native_run(self._open(), byref(one_pass))
-        self._expect(problem)
-
-    def _expect(self, problem: bytes | None) -> None:
-        if problem:
-            _fail(problem.decode())
+        self._native.run(one_pass)
 
     def _check_tokens(self, tokens: Sequence[int]) -> None:
         if tokens and not (min(tokens) >= 0 and max(tokens) < self._config.vocab_size):
             unknown = next(token for token in tokens if not 0 <= token < self._config.vocab_size)
             raise RequestInvalid(f"token {unknown} is outside the model's vocabulary of {self._config.vocab_size}")
+
+    def _check_anchors(self, start: StreamStart, anchors: Sequence[StreamAnchor]) -> None:
+        for anchor in anchors:
+            if not 0 <= anchor.node < len(start.tree):
+                raise RequestInvalid(f"node {anchor.node} is not in the last step's tree of {len(start.tree)}")
+            if start.last not in (None, anchor.node):
+                raise RequestInvalid(
+                    f"streams cannot start from node {anchor.node} after a commit that ended in node {start.last}",
+                    hint="Start them before the commit.",
+                )
+        self._check_tokens([anchor.following for anchor in anchors if anchor.following is not None])
 
     def _check_room(self, cache: KeyValueCache, rows: int, last: int) -> None:
         """`rows` more slots, and positions up to `last` (exclusive), must be there."""
@@ -318,12 +313,6 @@ class NativeBackend:
                 f"position {last - 1} is beyond the model's {self._config.max_position} positions",
                 hint="Shorten the prompt, or take a model with a longer context.",
             )
-
-
-def _fail(problem: str) -> NoReturn:
-    if problem.startswith("memory"):
-        raise CapacityExceeded(problem, hint="Close other programs, or take a smaller model.")
-    raise RequestInvalid(f"the native kernels refuse: {problem}")
 
 
 def _shape(config: ModelConfig, precision: Precision) -> Shape:
@@ -356,14 +345,6 @@ def _shape(config: ModelConfig, precision: Precision) -> Shape:
         precision == "int8",
         config.rms_norm_eps,
     )
-
-
-def _address(array: NDArray[np.int32] | NDArray[np.float32] | None) -> int | None:
-    """Of the first element; the caller keeps the array."""
-    if array is None:
-        return None
-    assert array.flags.c_contiguous, "the library reads arrays as they lie"
-    return array.ctypes.data
 
 
 def _own(cache: Cache) -> KeyValueCache:

@@ -23,7 +23,10 @@ LIBRARY = "kernels.so"
 # Neither the compiler nor a processor may choose the order of float operations: no fast-math, no contraction, and
 # instruction sets are named file by file.
 _FLAGS = ("-std=c++17", "-O3", "-ffp-contract=off", "-fPIC", "-fvisibility=hidden", "-pthread", "-w")
-_SOURCES = ("api", "attention", "generic", "model", "pool", "weights")
+_SOURCES = (
+    *("api", "attention", "generic", "layers", "model"),
+    *("packing", "pool", "stream_weights", "streams", "weights"),
+)
 _VARIANTS = {
     "avx2": ("-mavx2", "-mfma"),
     "avxvnni": ("-mavx2", "-mfma", "-mavxvnni"),

@@ -9,11 +9,16 @@ from ctypes import POINTER, c_char_p, c_float, c_int32, c_int64, c_void_p
 from functools import cache
 from pathlib import Path
 
-VERSION = 1
-"""Of the interface and of the bits; the library says the same, or was built from other sources."""
+VERSION = 2
+"""Of the interface; the library says the same, or was built from other sources."""
+BITS = 1
+"""Of what the kernels compute for the model's own rows; an output's identity names it."""
 
 BLOCK = 64
 MOST_ROWS = 128
+"""Of one pass."""
+MOST_NODES = 64
+"""Of a draft tree."""
 KERNELS = ("avx512", "avxvnni", "avx2", "generic")
 """Best first. All give the same bits."""
 
@@ -41,9 +46,32 @@ class Pass(ctypes.Structure):
 
     _fields_ = [
         ("cache", CacheView),
-        *((name, c_void_p) for name in ("tokens", "parents", "logit_rows", "logits", "cosine", "sine")),
+        *((name, c_void_p) for name in ("tokens", "parents", "logit_rows", "logits", "states", "cosine", "sine")),
         ("angles", c_int64),
         *((name, c_int32) for name in ("committed", "rows", "logit_count")),
+    ]
+
+
+class StreamShape(ctypes.Structure):
+    """`StreamShape` of source/stream_weights.hpp."""
+
+    _fields_ = [
+        ("taps", POINTER(c_int32)),
+        *((name, c_int32) for name in ("tap_count", "gamma", "first_layer", "insertion_rank", "anchor_rank")),
+        *((name, c_int32) for name in ("adapter_rank", "markov_rank", "confidence", "top")),
+        ("adapter_scale", c_float),
+    ]
+
+
+class StreamPass(ctypes.Structure):
+    """`StreamPass` of source/streams.hpp."""
+
+    _fields_ = [
+        ("cache", CacheView),
+        *((name, c_void_p) for name in ("states", "parents", "nodes", "following")),
+        *((name, c_void_p) for name in ("tokens", "logits", "confidence", "factors", "cosine", "sine")),
+        ("angles", c_int64),
+        *((name, c_int32) for name in ("committed", "rows", "anchors")),
     ]
 
 
@@ -67,11 +95,16 @@ def library() -> ctypes.CDLL:
     loaded.native_has_kernels.argtypes = [c_char_p]
     loaded.native_has_kernels.restype = c_int32
     loaded.native_open.argtypes = [POINTER(Shape), c_char_p, c_int32, POINTER(c_void_p)]
-    loaded.native_load.argtypes = [c_void_p, c_int32, c_int32, c_int32, c_void_p, c_int64, c_int64]
     loaded.native_run.argtypes = [c_void_p, POINTER(Pass)]
     loaded.native_move.argtypes = [c_void_p, POINTER(CacheView), c_void_p, c_void_p, c_int32]
-    for name in ("native_open", "native_load", "native_run", "native_move"):
-        getattr(loaded, name).restype = c_char_p
+    loaded.native_open_streams.argtypes = [c_void_p, POINTER(StreamShape)]
+    loaded.native_speculate.argtypes = [c_void_p, POINTER(StreamPass)]
+    loaded.native_successor.argtypes = [c_void_p, c_int32, c_void_p]
+    for name in ("load", "load_stream"):
+        load = getattr(loaded, f"native_{name}")
+        load.argtypes = [c_void_p, c_int32, c_int32, c_int32, c_void_p, c_int64, c_int64]
+    for name in ("open", "load", "run", "move", "open_streams", "load_stream", "speculate", "successor"):
+        getattr(loaded, f"native_{name}").restype = c_char_p
     loaded.native_close.argtypes = [c_void_p]
     loaded.native_close.restype = None
     return loaded

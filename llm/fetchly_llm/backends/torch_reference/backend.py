@@ -21,8 +21,9 @@ from fetchly_llm.backends.torch_reference.stream_plan import plan_streams
 from fetchly_llm.backends.torch_reference.stream_weights import StreamWeights, load_streams
 from fetchly_llm.backends.torch_reference.transformer import RotaryRows, Transformer
 from fetchly_llm.backends.torch_reference.tree_plan import BLOCK, plan_tree
-from fetchly_llm.backends.torch_reference.weights import ModelWeights, expected_shapes, load_weights
+from fetchly_llm.backends.torch_reference.weights import ModelWeights, load_weights
 from fetchly_llm.checkpoint import read_model_config
+from fetchly_llm.checkpoint_shapes import checkpoint_shapes
 from fetchly_llm.config import EngineConfig, ModelConfig
 from fetchly_llm.errors import CapacityExceeded, ModelUnsupported, RequestInvalid
 from fetchly_llm.stream_config import STREAMS_FILE, stream_parameters
@@ -147,7 +148,7 @@ class TorchReferenceBackend:
     @property
     def parameters(self) -> int:
         """The model's own parameters; a tied head counts once."""
-        return sum(math.prod(shape) for shape in expected_shapes(self._config).values())
+        return sum(math.prod(shape) for shape in checkpoint_shapes(self._config).values())
 
     def new_cache(self, capacity: int) -> KeyValueCache:
         """An empty cache for `capacity` positions, rows of a draft tree included: at most max_position + W.

@@ -12,7 +12,7 @@ from fetchly_llm.backends.torch_reference.tensor_files import TensorFiles, Tenso
 from fetchly_llm.config import ModelConfig
 from fetchly_llm.errors import ModelMissing, WeightsMismatch
 from fetchly_llm.safetensors_file import check_shapes
-from fetchly_llm.stream_config import StreamConfig, read_stream_config, stream_shapes
+from fetchly_llm.stream_config import STREAMS_HINT, StreamConfig, read_stream_config, stream_shapes
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,18 +81,18 @@ def load_streams(file: Path, model: ModelConfig, device: torch.device) -> Stream
             f"no streams file {file}",
             hint="Name another file, or none: the streams in the model's folder are taken then.",
         )
-    with TensorFiles((file,)) as files:
+    with TensorFiles((file,), hint=STREAMS_HINT) as files:
         config = read_stream_config(files.metadata, model, str(file))
         shapes = stream_shapes(config, model)
         check_shapes(
             f"the tensors in {file} do not fit its metadata",
             shapes,
             files.shapes(),
-            hint="Train the streams again, or take the file anew.",
+            hint=STREAMS_HINT,
         )
         broken = sorted(name for name in shapes if not files.tensor(name).isfinite().all())
         if broken:
-            raise WeightsMismatch(f"{file} holds numbers that are not finite: {', '.join(broken)}")
+            raise WeightsMismatch(f"{file} holds numbers that are not finite: {', '.join(broken)}", hint=STREAMS_HINT)
         reader = TensorReader(files, shapes, device)
         return StreamWeights(
             config=config,

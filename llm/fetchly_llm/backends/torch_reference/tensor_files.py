@@ -15,10 +15,14 @@ from fetchly_llm.errors import WeightsMismatch
 
 
 class TensorFiles:
-    """Memory-mapped safetensors files, open together. Raises WeightsMismatch for files that are not safetensors."""
+    """Memory-mapped safetensors files, open together.
 
-    def __init__(self, files: Collection[Path]) -> None:
+    Raises WeightsMismatch for files that are not safetensors; `hint` says what to do about them.
+    """
+
+    def __init__(self, files: Collection[Path], *, hint: str) -> None:
         self._files = files
+        self._hint = hint
         self._homes: dict[str, Any] = {}  # tensor name -> open file
         self._metadata: dict[str, str] = {}
 
@@ -27,9 +31,7 @@ class TensorFiles:
             try:
                 handle = safe_open(file, framework="pt", device="cpu")
             except (SafetensorError, OSError) as error:
-                raise WeightsMismatch(
-                    f"{file} cannot be read as safetensors: {error}", hint="Delete it and pull the model again."
-                ) from error
+                raise WeightsMismatch(f"{file} cannot be read as safetensors: {error}", hint=self._hint) from error
             self._metadata |= handle.metadata() or {}  # type: ignore[no-untyped-call]
             for name in handle.keys():  # type: ignore[no-untyped-call]  # noqa: SIM118
                 if name in self._homes:

@@ -13,9 +13,9 @@ from safetensors.numpy import load_file
 from safetensors.torch import save_file
 
 from fetchly_llm.backends.native.backend import MOST_NODES, NativeBackend
-from fetchly_llm.backends.native.checkpoint_tensors import StoredTensor
 from fetchly_llm.backends.native.kv_cache import KeyValueCache
 from fetchly_llm.backends.native.rotary import RotaryTable
+from fetchly_llm.backends.native.stored_tensor import StoredTensor
 from fetchly_llm.backends.registry import load_backend, native_obstacle
 from fetchly_llm.backends.torch_reference.backend import TorchReferenceBackend
 from fetchly_llm.backends.torch_reference.rotary import RotaryTable as TorchRotaryTable
@@ -238,7 +238,7 @@ def test_shapes_that_the_kernels_do_not_have(change: dict[str, int]) -> None:
 
 
 def test_settings_that_cannot_be(folder: Path) -> None:
-    for change in ({"threads": 0}, {"threads": 257}, {"prefill_chunk": 0}, {"streams_file": folder / "streams"}):
+    for change in ({"threads": 0}, {"threads": 257}, {"prefill_chunk": 0}):
         with pytest.raises(RequestInvalid):
             NativeBackend.load(folder, replace(ENGINE, **change))
     with pytest.raises(RequestInvalid, match="generic"):

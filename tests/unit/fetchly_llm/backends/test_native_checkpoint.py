@@ -12,9 +12,8 @@ from safetensors.numpy import load_file
 from safetensors.torch import save_file
 
 from fetchly_llm.backends.native.backend import NativeBackend
-from fetchly_llm.backends.native.checkpoint_tensors import model_tensors
+from fetchly_llm.backends.native.checkpoint_tensors import Part, model_tensors
 from fetchly_llm.backends.torch_reference.backend import TorchReferenceBackend
-from fetchly_llm.backends.torch_reference.weights import expected_shapes
 from fetchly_llm.checkpoint import read_model_config
 from fetchly_llm.config import EngineConfig
 from fetchly_llm.errors import ModelUnsupported, WeightsMismatch
@@ -48,13 +47,22 @@ def test_tensors_of_two_bytes(tmp_path: Path, precision: str) -> None:
 
 
 @pytest.mark.parametrize("family", TINY_FAMILIES)
-def test_names_and_shapes_are_those_of_the_reference(tmp_path: Path, family: str) -> None:
-    config = read_model_config(make_tiny_model(tmp_path, family))
-    expected = expected_shapes(config)
-    found = model_tensors(config)
-    assert {tensor.name for tensor in found} == expected.keys()
-    assert all(tensor.rows * tensor.columns == np.prod(expected[tensor.name]) for tensor in found)
+def test_every_tensor_is_one_part_of_one_layer(tmp_path: Path, family: str) -> None:
+    found = model_tensors(read_model_config(make_tiny_model(tmp_path, family)))
+    assert len({(tensor.layer, tensor.part) for tensor in found}) == len(found)
+    named = {tensor.name: (tensor.layer, tensor.part, tensor.rows, tensor.columns) for tensor in found}
+    assert named["model.layers.1.mlp.down_proj.weight"] == (1, Part.DOWN, 64, 96)
+    assert named["model.norm.weight"] == (0, Part.FINAL_NORM, 64, 1)
     assert NativeBackend.load(tmp_path, ENGINE).parameters == TorchReferenceBackend.load(tmp_path, ENGINE).parameters
+
+
+def test_memory_of_the_weights(tmp_path: Path) -> None:
+    folder = make_tiny_model(tmp_path)
+    tensors = model_tensors(read_model_config(folder))
+    vectors = sum(tensor.rows for tensor in tensors if tensor.columns == 1)
+    matrices = sum(tensor.rows * tensor.columns for tensor in tensors) - vectors
+    assert NativeBackend.load(folder, ENGINE, precision="fp32").weight_bytes == 4 * (matrices + vectors)
+    assert NativeBackend.load(folder, ENGINE).weight_bytes == matrices + matrices // 32 * 2 + 4 * vectors
 
 
 def _header(text: bytes, length: int | None = None) -> bytes:
@@ -78,6 +86,8 @@ def _header(text: bytes, length: int | None = None) -> bytes:
         _header(b'{"a": {"dtype": 4, "shape": [4], "data_offsets": [0, 16]}}') + b"x" * 16,
         _header(b'{"a": {"dtype": "F32", "shape": 4, "data_offsets": 16}}') + b"x" * 16,
         _header(b'{"a": 7}'),
+        _header(b'{"__metadata__": 7}'),
+        _header(b'{"__metadata__": {"a": 7}}'),
         _header(b'{"a": {"dtype": "F32", "shape": [4], "data_offsets": [0, 16]}}') + b"x" * 16,  # sound, but not ours
     ],
 )

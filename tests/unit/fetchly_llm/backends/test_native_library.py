@@ -67,7 +67,7 @@ class Door:
             "rows": 4,
             "logit_count": 2,
         }
-        problem: bytes | None = library().native_run(self.backend._open(), byref(Pass(**{**sound, **changes})))
+        problem: bytes | None = library().native_run(self.backend._native.handle, byref(Pass(**{**sound, **changes})))
         return problem
 
 
@@ -93,7 +93,7 @@ def test_a_sound_pass(door: Door) -> None:
         {"committed": -1}, {"committed": 125}, {"committed": 2**31 - 1},
         {"angles": 3}, {"angles": -1}, {"logit_count": -1}, {"logit_count": 5},
         {"tokens": None}, {"parents": None}, {"logit_rows": None}, {"cosine": None}, {"sine": None},
-        {"cache": CacheView(None, None, 2)},
+        {"cache": CacheView(None, None, 2)}, {"states": 64},
     ],
 )  # fmt: skip
 def test_numbers_that_do_not_fit(door: Door, changes: dict[str, Any]) -> None:
@@ -128,9 +128,9 @@ def test_slots_outside_the_cache(door: Door, source: int, target: int) -> None:
     moved = np.array([source, target], dtype=np.int32)
     view = door.cache.view
     address = moved.ctypes.data
-    assert library().native_move(door.backend._open(), byref(view), address, address + 4, 1) is not None
-    assert library().native_move(door.backend._open(), byref(view), None, None, 1) is not None
-    assert library().native_move(door.backend._open(), byref(view), None, None, 0) is None
+    assert library().native_move(door.backend._native.handle, byref(view), address, address + 4, 1) is not None
+    assert library().native_move(door.backend._native.handle, byref(view), None, None, 1) is not None
+    assert library().native_move(door.backend._native.handle, byref(view), None, None, 0) is None
 
 
 @needs_kernels

@@ -1,4 +1,4 @@
-"""Streams of the reference back-end against a slow forward pass of their own, and when they may be asked for."""
+"""Streams of the back-ends against a slow forward pass of their own, and when they may be asked for."""
 
 from __future__ import annotations
 
@@ -9,13 +9,15 @@ import numpy as np
 import pytest
 import torch
 
+from fetchly_llm.backends.native.backend import NativeBackend
 from fetchly_llm.backends.torch_reference.backend import TorchReferenceBackend
-from fetchly_llm.backends.torch_reference.kv_cache import KeyValueCache
 from fetchly_llm.config import EngineConfig
 from fetchly_llm.errors import RequestInvalid
 from fetchly_llm.stream_config import StreamConfig
 from fetchly_llm.streams import StreamAnchor, StreamDraft
 from fetchly_llm.tree import DraftTree
+from tests.support.cache_bits import AnyCache, fill, slots
+from tests.support.native_kernels import needs_kernels
 from tests.support.slow_streams import SlowOutput, SlowStreams
 from tests.support.tiny_model import make_tiny_model
 from tests.support.tiny_streams import PARTS, make_fixed_streams, make_tiny_streams, tiny_stream_config
@@ -29,18 +31,27 @@ TOKENS = np.random.default_rng(5).integers(0, VOCABULARY, 200).tolist()
 #                6     7
 BUSHY = DraftTree((9, 20, 30, 40, 50, 60, 70, 80), (-1, 0, 0, 1, 1, 2, 3, 5), ("test",) * 8)
 SOME_PARTS = [(), PARTS, *((part,) for part in PARTS)]
+KINDS = ["torch", pytest.param("native", marks=needs_kernels)]
+both = pytest.mark.parametrize("kind", KINDS)
+
+
+def load(folder: Path, kind: str, engine: EngineConfig = ENGINE) -> TorchReferenceBackend | NativeBackend:
+    """The native one in fp32, as every difference in rounding would hide one in meaning."""
+    if kind == "torch":
+        return TorchReferenceBackend.load(folder, engine)
+    return NativeBackend.load(folder, engine, precision="fp32")
 
 
 class Rig:
     """A tiny model with streams, loaded twice: as the back-end and as the slow reference."""
 
-    def __init__(self, folder: Path, family: str = "llama", config: StreamConfig | None = None) -> None:
+    def __init__(self, folder: Path, kind: str, family: str = "llama", config: StreamConfig | None = None) -> None:
         make_tiny_model(folder, family)
         make_tiny_streams(folder, seed=1, config=config)
-        self.backend = TorchReferenceBackend.load(folder, ENGINE)
+        self.backend = load(folder, kind)
         self.slow = SlowStreams(folder)
 
-    def committed(self, length: int) -> KeyValueCache:
+    def committed(self, length: int) -> AnyCache:
         cache = self.backend.new_cache(260)
         self.backend.prefill(cache, TOKENS[:length])
         return cache
@@ -79,15 +90,18 @@ def same(one: StreamDraft, other: StreamDraft) -> bool:
     )
 
 
-@pytest.fixture(scope="module")
-def rig(tmp_path_factory: pytest.TempPathFactory) -> Rig:
-    return Rig(tmp_path_factory.mktemp("streams"))
+@pytest.fixture(scope="module", params=KINDS)
+def rig(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Rig:
+    return Rig(tmp_path_factory.mktemp("streams"), request.param)
 
 
+@both
 @pytest.mark.parametrize("parts", SOME_PARTS, ids="+".join)
 @pytest.mark.parametrize("first_layer", [0, 1])
-def test_every_part_is_as_in_the_slow_reference(tmp_path: Path, parts: tuple[str, ...], first_layer: int) -> None:
-    rig = Rig(tmp_path, config=tiny_stream_config(parts=parts, first_layer=first_layer))
+def test_every_part_is_as_in_the_slow_reference(
+    tmp_path: Path, kind: str, parts: tuple[str, ...], first_layer: int
+) -> None:
+    rig = Rig(tmp_path, kind, config=tiny_stream_config(parts=parts, first_layer=first_layer))
     cache = rig.committed(70)
     rig.backend.step(cache, BUSHY, [])
     for node, following in ((0, None), (7, 11)):
@@ -95,9 +109,10 @@ def test_every_part_is_as_in_the_slow_reference(tmp_path: Path, parts: tuple[str
         rig.check(rig.backend.speculate(cache, [StreamAnchor(node, following)])[0], tokens, following)
 
 
+@both
 @pytest.mark.parametrize("family", ["llama-untied", "llama-bias", "llama-mha", "mistral", "qwen2", "qwen3"])
-def test_every_family(tmp_path: Path, family: str) -> None:
-    rig = Rig(tmp_path, family)
+def test_every_family(tmp_path: Path, kind: str, family: str) -> None:
+    rig = Rig(tmp_path, kind, family)
     cache = rig.committed(70)
     rig.backend.step(cache, BUSHY, [])
     tokens = [*TOKENS[:70], 9, 20, 40, 70]
@@ -161,7 +176,7 @@ def test_the_same_call_gives_the_same_bits(rig: Rig) -> None:
 
 def test_nothing_unwritten_is_read(rig: Rig) -> None:
     cache = rig.backend.new_cache(200)
-    cache.storage.fill_(float("nan"))
+    fill(cache, float("nan"))
     rig.backend.prefill(cache, TOKENS[:61])
     rig.backend.step(cache, BUSHY, [])
     for draft in rig.backend.speculate(cache, [StreamAnchor(7), StreamAnchor(0)]):
@@ -171,7 +186,7 @@ def test_nothing_unwritten_is_read(rig: Rig) -> None:
 
 
 def test_ties_go_to_the_lowest_id(tmp_path: Path) -> None:
-    rig = Rig(tmp_path, "llama-untied", tiny_stream_config(top=5))
+    rig = Rig(tmp_path, "torch", "llama-untied", tiny_stream_config(top=5))
     with torch.inference_mode():
         rig.backend._model._weights.head[:] = torch.tensor([1.0, -1.0]).repeat(160)[:, None]  # type: ignore[union-attr]
     cache = rig.committed(10)
@@ -180,22 +195,24 @@ def test_ties_go_to_the_lowest_id(tmp_path: Path) -> None:
     assert set(map(tuple, draft.tokens.tolist())) <= {(0, 2, 4, 6, 8), (1, 3, 5, 7, 9)}
 
 
-def test_streams_past_the_last_position(tmp_path: Path) -> None:
+@both
+def test_streams_past_the_last_position(tmp_path: Path, kind: str) -> None:
     config = make_tiny_model(tmp_path) / "config.json"
     config.write_text(config.read_text().replace("4096", "64"))
     make_tiny_streams(tmp_path, config=tiny_stream_config(gamma=9))
-    engine = EngineConfig(device="cpu", threads=1, width=1, prefill_chunk=1)
-    backend = TorchReferenceBackend.load(tmp_path, engine)
+    backend = load(tmp_path, kind, EngineConfig(device="cpu", threads=1, width=1, prefill_chunk=1))
+    backend.new_cache(60)  # whose streams need as many positions as the next one has
     cache = backend.new_cache(63)
     backend.prefill(cache, TOKENS[:62])
     backend.step(cache, DraftTree.root(1), [])
-    assert cache.positions == 64
+    assert slots(cache) == 64
     assert len(backend.speculate(cache, [StreamAnchor(0)])[0].tokens) == 9  # the last of them at position 71
 
 
-def test_hand_made_streams_propose_their_tokens(tmp_path: Path) -> None:
+@both
+def test_hand_made_streams_propose_their_tokens(tmp_path: Path, kind: str) -> None:
     make_fixed_streams(make_tiny_model(tmp_path, "llama-untied"), [200, 7, 31, 7])
-    backend = TorchReferenceBackend.load(tmp_path, ENGINE)
+    backend = load(tmp_path, kind)
     cache = backend.new_cache(200)
     backend.prefill(cache, TOKENS[:100])
     backend.step(cache, BUSHY, [])
@@ -206,7 +223,7 @@ def test_hand_made_streams_propose_their_tokens(tmp_path: Path) -> None:
 
 def test_confidence_is_above_0_and_at_most_1(tmp_path: Path) -> None:
     for name, weight, sure in (("high", 1e4, 1.0), ("low", -1e4, np.finfo(np.float32).tiny)):
-        rig = Rig(tmp_path / name, config=tiny_stream_config(parts=("confidence",)))
+        rig = Rig(tmp_path / name, "torch", config=tiny_stream_config(parts=("confidence",)))
         with torch.inference_mode():
             rig.backend._decoder._weights.confidence.bias.fill_(weight)  # type: ignore[union-attr]
         cache = rig.committed(10)
@@ -218,7 +235,7 @@ def test_only_between_a_step_and_the_next(rig: Rig) -> None:
     backend, cache = rig.backend, rig.committed(40)
     anchor = [StreamAnchor(0)]
 
-    def refused(cache: KeyValueCache, anchors: list[StreamAnchor], named: str) -> None:
+    def refused(cache: AnyCache, anchors: list[StreamAnchor], named: str) -> None:
         with pytest.raises(RequestInvalid, match=named):
             backend.speculate(cache, anchors)
 
@@ -237,8 +254,8 @@ def test_only_between_a_step_and_the_next(rig: Rig) -> None:
     refused(backend.fork(cache), [StreamAnchor(3)], "no step")
     backend.step(cache, DraftTree.root(4), [])
     backend.speculate(cache, anchor)
-    with pytest.raises(RequestInvalid, match="wider"):
-        backend.step(cache, DraftTree.chain(range(9), "test"), [])  # refused before it did anything
+    with pytest.raises(RequestInvalid, match="tree of 65 nodes"):
+        backend.step(cache, DraftTree.chain(range(65), "test"), [])  # refused before it did anything
     backend.speculate(cache, anchor)
     backend.truncate(cache, 32)
     refused(cache, anchor, "no step")
@@ -247,20 +264,25 @@ def test_only_between_a_step_and_the_next(rig: Rig) -> None:
     refused(cache, anchor, "no step")
 
 
-def test_without_streams_and_after_closing(tmp_path: Path) -> None:
-    backend = TorchReferenceBackend.load(make_tiny_model(tmp_path), ENGINE)
+@both
+def test_without_streams_and_after_closing(tmp_path: Path, kind: str) -> None:
+    backend = load(make_tiny_model(tmp_path), kind)
     cache = backend.new_cache(20)
     backend.step(cache, DraftTree.root(4), [])
     assert cache.start is None  # nothing is kept for streams that are not there
     with pytest.raises(RequestInvalid, match="no speculative streams"):
         backend.speculate(cache, [StreamAnchor(0)])
     make_tiny_streams(tmp_path)
-    backend = TorchReferenceBackend.load(tmp_path, ENGINE)
+    backend = load(tmp_path, kind)
     cache = backend.new_cache(20)
     backend.step(cache, DraftTree.root(4), [])
+    draft = backend.speculate(cache, [StreamAnchor(0)])[0]
     backend.close()
     with pytest.raises(RequestInvalid, match="closed"):
         backend.speculate(cache, [StreamAnchor(0)])
+    if kind == "native":  # torch keeps what a draft needs
+        with pytest.raises(RequestInvalid, match="closed"):
+            draft.scores(0, 1)
 
 
 def test_the_markov_head_wants_a_token(rig: Rig) -> None:

@@ -10,6 +10,9 @@ import pytest
 import torch
 from safetensors.numpy import load_file, save_file
 
+from fetchly_llm.backends.native.backend import NativeBackend
+from fetchly_llm.backends.native.library import available
+from fetchly_llm.backends.native.stream_tensors import read_streams
 from fetchly_llm.backends.registry import load_backend
 from fetchly_llm.backends.torch_reference.backend import TorchReferenceBackend
 from fetchly_llm.backends.torch_reference.stream_weights import load_streams
@@ -21,6 +24,7 @@ from fetchly_llm.stream_config import StreamConfig, stream_metadata, stream_para
 from fetchly_llm.streams import StreamAnchor
 from fetchly_llm.tree import DraftTree
 from tests.support.embedded_shape import EMBEDDED
+from tests.support.native_model import random_tensors as random_model
 from tests.support.tiny_model import TINY_FAMILIES, make_tiny_model, tiny_weights
 from tests.support.tiny_streams import PARTS, make_tiny_streams, random_tensors, tiny_stream_config
 
@@ -34,8 +38,15 @@ def folder(tmp_path: Path) -> Path:
 
 
 def refusal(folder: Path, file: Path) -> str:
+    """What the torch reference says; where there are native kernels, they say the same."""
+    model = read_model_config(folder)
     with pytest.raises(WeightsMismatch) as caught:
-        load_streams(file, read_model_config(folder), CPU)
+        load_streams(file, model, CPU)
+    assert "streams" in (caught.value.hint or ""), "what to do is said, and not of the model"
+    if available() is None:
+        with pytest.raises(WeightsMismatch) as natively:
+            NativeBackend(model, random_model(model), ENGINE, streams=read_streams(file, model))
+        assert (natively.value.message, natively.value.hint) == (caught.value.message, caught.value.hint)
     return caught.value.message
 
 

@@ -1,6 +1,7 @@
 // The C interface that Python calls (library.py). Functions that can fail return a message, null where all is well;
 // messages are constants and are never freed. Nothing is thrown across the border.
 
+#include <algorithm>
 #include <cfenv>
 #include <cstring>
 #include <memory>
@@ -15,8 +16,9 @@
 #endif
 
 namespace {
-constexpr int kVersion = 1;  // of the interface and of the bits
+constexpr int kVersion = 2;  // of the interface
 constexpr int kMostThreads = 256;
+constexpr const char* kNotFinite = "not every number is finite";
 
 // Floating point as the standard has it while this lives: the caller may round otherwise or flush small numbers to
 // zero.
@@ -106,6 +108,63 @@ EXPORT const char* native_run(Model* model, const Pass* pass) {
     } catch (...) {
         return "memory is too small for the pass";
     }
+}
+
+// Give a model streams, which have yet to be loaded.
+EXPORT const char* native_open_streams(Model* model, const StreamShape* shape) {
+    if (model == nullptr || shape == nullptr) return "an argument is missing";
+    std::lock_guard<std::mutex> lock(model->mutex());
+    if (model->streams() != nullptr) return "the model has streams already";
+    if (const char* why = shape->objection(model->shape())) return why;
+    try {
+        model->open_streams(*shape);
+        return nullptr;
+    } catch (...) {
+        return "memory is too small for the streams";
+    }
+}
+
+EXPORT const char* native_load_stream(Model* model, int32_t layer, int32_t part, int32_t type, const void* data,
+                                      int64_t rows, int64_t columns) {
+    if (model == nullptr || data == nullptr) return "an argument is missing";
+    std::lock_guard<std::mutex> lock(model->mutex());
+    if (model->streams() == nullptr) return "the model has no streams";
+    StreamWeights& weights = model->streams()->weights();
+    DefaultFloats floats;
+    model->pool().begin();
+    try {
+        if (!weights.load(model->pool(), layer, StreamPart(part), Type(type), data, rows, columns))
+            return "the streams have no such tensor of this shape";
+        if (weights.complete() && model->weights().complete()) model->streams()->tabulate();
+        return all_finite(Type(type), data, rows * columns, weights.scale_of(StreamPart(part))) ? nullptr : kNotFinite;
+    } catch (...) {
+        return "memory is too small for a tensor";
+    }
+}
+
+EXPORT const char* native_speculate(Model* model, const StreamPass* pass) {
+    if (model == nullptr || pass == nullptr) return "an argument is missing";
+    std::lock_guard<std::mutex> lock(model->mutex());
+    if (model->streams() == nullptr) return "the model has no streams";
+    if (const char* why = model->streams()->objection(*pass)) return why;
+    DefaultFloats floats;
+    try {
+        model->streams()->run(*pass);
+        return nullptr;
+    } catch (...) {
+        return "memory is too small for the pass";
+    }
+}
+
+// What the Markov head makes of a token that comes before: `markov_rank` floats.
+EXPORT const char* native_successor(Model* model, int32_t token, float* factor) {
+    if (model == nullptr || factor == nullptr) return "an argument is missing";
+    std::lock_guard<std::mutex> lock(model->mutex());
+    if (token < 0 || token >= model->shape().vocab) return "a token is outside the vocabulary";
+    const float* found = model->streams() == nullptr ? nullptr : model->streams()->successor(token);
+    if (found == nullptr) return "the model has no Markov head";
+    std::copy(found, found + model->streams()->markov_rank(), factor);
+    return nullptr;
 }
 
 // Copy the keys and values of slots from[i] to to[i], in order.

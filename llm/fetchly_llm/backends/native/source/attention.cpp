@@ -1,24 +1,32 @@
 #include "attention.hpp"
 
 #include <algorithm>
+#include <climits>
 #include <cmath>
 
 namespace {
 constexpr int kRowsAtOnce = 8;  // rows whose queries meet a block of keys together
-constexpr int kTailBlocks = 4;  // blocks that the tails of a pass may touch: 63 positions and kMostRows rows
+// Blocks that the tails of a pass may touch: 63 positions and kMostRows rows of a tree; or 63 positions and kMostNodes
+// nodes, and beside them kMostRows rows of streams.
+constexpr int kTailBlocks = 4;
 }  // namespace
 
-void Plan::lay_out(int first, int count, const int32_t* parents) {
+void Plan::make_room(int first, int count, int deepest) {
     committed = first;
     rows = count;
-    positions.resize(size_t(rows));
-    straight.resize(size_t(rows));
-    depths = 0;
-    for (int row = 0; row < rows; row++) {
-        positions[size_t(row)] = row == 0 ? committed : positions[size_t(parents[row])] + 1;
-        depths = std::max(depths, positions[size_t(row)] - committed + 1);
-    }
+    depths = deepest;
+    for (std::vector<int>* each : {&slots, &positions, &straight}) each->resize(size_t(rows));
     paths.resize(size_t(rows) * size_t(depths));
+}
+
+void Plan::lay_out(int first, int count, const int32_t* parents) {
+    positions.resize(size_t(count));
+    int deepest = 0;
+    for (int row = 0; row < count; row++) {
+        positions[size_t(row)] = row == 0 ? first : positions[size_t(parents[row])] + 1;
+        deepest = std::max(deepest, positions[size_t(row)] - first + 1);
+    }
+    make_room(first, count, deepest);
     for (int row = 0; row < rows; row++) {
         const int depth = positions[size_t(row)] - committed;
         int* own = paths.data() + int64_t(row) * depths;
@@ -26,10 +34,27 @@ void Plan::lay_out(int first, int count, const int32_t* parents) {
             const int* above = paths.data() + int64_t(parents[row]) * depths;
             std::copy(above, above + depth, own);
         }
-        own[depth] = committed + row;
+        slots[size_t(row)] = own[depth] = committed + row;
         int same = 0;
         while (same <= depth && own[same] == committed + same) same++;
         straight[size_t(row)] = committed + same;
+    }
+}
+
+void Plan::lay_out_streams(const Plan& tree, const int32_t* nodes, int anchors, int count, int first_slot) {
+    make_room(tree.committed, anchors * count, tree.depths + count);
+    for (int row = 0; row < rows; row++) {
+        const int node = nodes[row / count], first = first_slot + row / count * count;
+        const int end = node < 0 ? committed : tree.positions[size_t(node)] + 1;  // of the node's path
+        int* own = paths.data() + int64_t(row) * depths;
+        if (node >= 0) {
+            const int* above = tree.paths.data() + int64_t(node) * tree.depths;
+            std::copy(above, above + end - committed, own);
+        }
+        for (int slot = first; slot <= first_slot + row; slot++) own[end - committed + slot - first] = slot;
+        slots[size_t(row)] = first_slot + row;
+        positions[size_t(row)] = end + row % count;
+        straight[size_t(row)] = node < 0 ? committed : tree.straight[size_t(node)];
     }
 }
 
@@ -75,21 +100,21 @@ Attention::Item Attention::item_of(const Plan& plan, int number) const {
     item.heads = heads_at_once_;
     item.row = number / parts / shape_.kv_heads * rows_at_once_;
     item.rows = std::min(rows_at_once_, plan.rows - item.row);
-    int straight = plan.committed + plan.rows;
+    int straight = INT_MAX;
     for (int row = item.row; row < item.row + item.rows; row++) {
         straight = std::min({straight, plan.straight[size_t(row)], plan.positions[size_t(row)] + 1});
-        item.end = std::max(item.end, plan.committed + row + 1);
+        item.end = std::max(item.end, plan.slots[size_t(row)] + 1);
     }
     item.whole = straight / kBlock;
     return item;
 }
 
-void Attention::attend(const Cache& cache, const Plan& plan, int layer, int number, int thread, const float* queries,
+void Attention::attend(const Places& places, const Plan& plan, int layer, int number, int thread, const float* queries,
                        float* mixed) {
     const Item item = item_of(plan, number);
     Scratch& scratch = scratch_[size_t(thread)];
-    score(cache, plan, layer, item, queries, scratch);
-    mix(cache, plan, layer, item, scratch);
+    score(places, plan, layer, item, queries, scratch);
+    mix(places, plan, layer, item, scratch);
     for (int query = 0; query < item.queries(); query++) {
         const int row = item.row + query / item.heads, head = item.head + query % item.heads;
         const float* sums = scratch.sums.data() + int64_t(query) * shape_.padded();
@@ -98,14 +123,14 @@ void Attention::attend(const Cache& cache, const Plan& plan, int layer, int numb
     }
 }
 
-void Attention::score(const Cache& cache, const Plan& plan, int layer, const Item& item, const float* queries,
+void Attention::score(const Places& places, const Plan& plan, int layer, const Item& item, const float* queries,
                       Scratch& scratch) {
     const int padded = shape_.padded(), count = item.queries();
     for (int query = 0; query < count; query++) {
         const int row = item.row + query / item.heads, head = item.head + query % item.heads;
         scratch.queries[size_t(query)] = queries + (int64_t(row) * shape_.heads + head) * padded;
     }
-    auto keys = [&](int block) { return cache.keys + cache.key_block(shape_, layer, block, item.kv_head); };
+    auto keys = [&](int block) { return places.keys(layer, block, item.kv_head); };
     for (int block = 0; block < item.whole; block++)
         kernels_.scores(scratch.queries.data(), count, keys(block), shape_.dim,
                         scratch.scores.data() + block * kBlock, stride_);
@@ -126,7 +151,7 @@ void Attention::score(const Cache& cache, const Plan& plan, int layer, const Ite
     }
 }
 
-void Attention::mix(const Cache& cache, const Plan& plan, int layer, const Item& item, Scratch& scratch) {
+void Attention::mix(const Places& places, const Plan& plan, int layer, const Item& item, Scratch& scratch) {
     const int padded = shape_.padded(), count = item.queries();
     float* sums = scratch.sums.data();
     std::fill(sums, sums + int64_t(count) * padded, 0.0f);
@@ -136,7 +161,7 @@ void Attention::mix(const Cache& cache, const Plan& plan, int layer, const Item&
         float* scores = scratch.scores.data() + int64_t(query) * stride_;
         totals[size_t(query)] = kernels_.softmax(scores, position / kBlock + 1);
     }
-    auto values = [&](int block) { return cache.values + cache.value_block(shape_, layer, block, item.kv_head); };
+    auto values = [&](int block) { return places.values(layer, block, item.kv_head); };
     for (int block = 0; block < item.whole; block++)
         kernels_.mix(scratch.scores.data() + block * kBlock, stride_, count, values(block), kBlock, padded, sums);
 

@@ -4,9 +4,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "buffer.hpp"
-#include "kernels.hpp"
-#include "pool.hpp"
+#include "packing.hpp"
 
 // What a model is. Everything is positive; hidden, inner and heads * dim are multiples of 32, dim is even.
 struct Shape {
@@ -25,8 +23,6 @@ enum Part : int32_t {
     kEmbedding, kFinalNorm, kHead, kAttentionNorm, kQuery, kKey, kValue, kQueryBias, kKeyBias, kValueBias, kQueryNorm,
     kKeyNorm, kOutput, kOutputBias, kMlpNorm, kGate, kUp, kDown, kParts
 };
-
-enum Type : int32_t { kFloat32, kFloat16, kBfloat16, kTypes };
 
 // One decoder layer. The heads of queries, keys and values are stacked, `padded` channels each. Gate and up alternate,
 // 32 channels each, so that what they make together lies together.
@@ -51,16 +47,10 @@ public:
     const float* final_norm() const { return final_norm_; }
 
 private:
-    struct Place;
-
-    Matrix make_matrix(int64_t channels, int inputs);
-    float* make_vector(int64_t size);
     Place place_of(int layer, Part part);
-    void pack_row(const Matrix& matrix, int64_t channel, const float* values);
 
     Shape shape_;
-    Buffer<char> memory_;
-    size_t used_ = 0;  // bytes of memory_; while it is empty, those that it will need
+    Arena arena_;
     Matrix embedding_, head_;
     float* final_norm_ = nullptr;
     std::vector<Layer> layers_;

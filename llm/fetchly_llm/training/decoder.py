@@ -7,7 +7,7 @@ faster). Gradients of frozen weights are never computed.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import replace
 from typing import Any
 
 import torch
@@ -15,26 +15,10 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from fetchly_llm.backends.torch_reference.rotary import RotaryTable
-from fetchly_llm.backends.torch_reference.weights import ModelWeights
+from fetchly_llm.backends.torch_reference.weights import LayerWeights, ModelWeights
 from fetchly_llm.config import ModelConfig
 from fetchly_llm.training.causal_attention import causal_attention
 from fetchly_llm.training.lora import LowRankParameters, TrainableAdapter
-
-
-@dataclass(frozen=True, slots=True)
-class _Layer:
-    """One layer's matrices (outputs, inputs) in the type of the products; norms and biases in fp32."""
-
-    attention_norm: Tensor
-    qkv: Tensor
-    qkv_bias: Tensor | None
-    query_norm: Tensor | None
-    key_norm: Tensor | None
-    output: Tensor
-    output_bias: Tensor | None
-    mlp_norm: Tensor
-    gate_up: Tensor
-    down: Tensor
 
 
 class TrainingDecoder:
@@ -46,21 +30,7 @@ class TrainingDecoder:
         self._embedding = weights.embedding.to(kind)
         self._head = self._embedding if weights.head is weights.embedding else weights.head.to(kind)
         self._final_norm = weights.final_norm
-        self._layers = tuple(
-            _Layer(
-                layer.attention_norm,
-                layer.qkv.to(kind),
-                layer.qkv_bias,
-                layer.query_norm,
-                layer.key_norm,
-                layer.output.to(kind),
-                layer.output_bias,
-                layer.mlp_norm,
-                layer.gate_up.to(kind),
-                layer.down.to(kind),
-            )
-            for layer in weights.layers
-        )
+        self._layers = tuple(_converted(layer, kind) for layer in weights.layers)
         self._rotary = RotaryTable(config, 0, weights.embedding.device)
 
     def hidden_states(self, tokens: Tensor, adapter: TrainableAdapter) -> Tensor:
@@ -87,7 +57,7 @@ class TrainingDecoder:
         """Final norm and LM head: (rows, hidden_size) -> (rows, vocab_size), fp32."""
         return F.linear(self._norm(hidden, self._final_norm), self._head).float()
 
-    def _attention(self, heads: Tensor, layer: _Layer, cosine: Tensor, sine: Tensor) -> Tensor:
+    def _attention(self, heads: Tensor, layer: LayerWeights, cosine: Tensor, sine: Tensor) -> Tensor:
         """Stacked queries, keys and values (batch, length, heads, head_dim) -> (batch * length, heads * head_dim)."""
         batch, length = heads.shape[:2]
         queries, keys = self._config.num_heads, self._config.num_kv_heads
@@ -104,6 +74,17 @@ class TrainingDecoder:
     def _norm(self, rows: Tensor, weight: Tensor) -> Tensor:
         normed: Tensor = _Normed.apply(rows, weight, self._config.rms_norm_eps, self._kind)  # type: ignore[no-untyped-call]
         return normed
+
+
+def _converted(layer: LayerWeights, kind: torch.dtype) -> LayerWeights:
+    """The layer with its matrices in the type of the products; norms and biases stay fp32."""
+    return replace(
+        layer,
+        qkv=layer.qkv.to(kind),
+        output=layer.output.to(kind),
+        gate_up=layer.gate_up.to(kind),
+        down=layer.down.to(kind),
+    )
 
 
 def _linear(

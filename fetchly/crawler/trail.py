@@ -29,12 +29,14 @@ class Trail:
         self._proxy = proxy
         self._url = url
         self._answers: list[Response] = []
+        self._newest: Request | None = None
         self._failed: Request | None = None
         self._tab: Page | None = None
 
     def follow(self, tab: Page) -> None:
         """Watch a tab from now on."""
         self._tab = tab
+        tab.on("request", self._on_request)
         tab.on("response", self._on_response)
         tab.on("requestfailed", self._on_failed)
         tab.on("framenavigated", self._on_shown)
@@ -94,8 +96,12 @@ class Trail:
         if self.is_main(response.request):
             self._answers.append(response)
 
-    def _on_failed(self, request: Request) -> None:
+    def _on_request(self, request: Request) -> None:
         if self.is_main(request):
+            self._newest = request
+
+    def _on_failed(self, request: Request) -> None:
+        if request is self._newest:  # a page left behind before it had come whole fails later than its successor
             self._failed = request
 
     def _on_shown(self, frame: Frame) -> None:

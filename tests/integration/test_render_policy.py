@@ -15,7 +15,7 @@ from fetchly.egress import EgressGate, Endpoint
 from fetchly.errors import FetchError, PolicyRefused
 from fetchly.goods import Page
 from tests.support.browser import arguments_of, needs_browser, processes_of
-from tests.support.site import Site, answer, redirect
+from tests.support.site import Site, Visit, answer, redirect
 
 pytestmark = needs_browser
 
@@ -138,6 +138,23 @@ def test_a_page_that_leads_into_the_private_network_is_refused(
     assert (refused.value.code, refused.value.exit_code) == ("ADDRESS_REFUSED", 5)
     assert "public" in refused.value.message or "private" in refused.value.message
     assert refused.value.url.startswith(url.partition(":")[0])
+
+
+@pytest.mark.parametrize("place", [PLACES[0], PLACES[4]])
+def test_a_page_that_leads_on_before_it_has_come_whole_is_refused_too(
+    site: Site, inner: Site, renderer: BrowserRenderer, place: str
+) -> None:
+    """The page left behind fails as well, after the navigation that was refused."""
+    script = f"<p>public<script>location = '{place.format(port=inner.port)}'</script>".encode()
+
+    def part(visit: Visit) -> None:
+        visit.send(answer(script + b" " * 4096)[:-4000])
+        visit.stopped.wait(5)
+
+    site.routes["/"] = part
+    with pytest.raises(PolicyRefused) as refused:
+        renderer.render(site.url(host="public.example"))
+    assert refused.value.code == "ADDRESS_REFUSED"
 
 
 def test_the_address_itself_is_refused_before_a_browser_is_started(inner: Site) -> None:

@@ -60,7 +60,9 @@ def test_the_rules_are_asked_for_and_obeyed_under_one_name(site: Site, fetcher: 
         (answer(status="204 No Content"), True, True),
         (answer(b"<html><body>Not found</body></html>"), True, True),
         (
-            answer(gzip.compress(b"User-agent: *\nDisallow: /closed\n"), headers=[("Content-Encoding", "gzip")]),
+            answer(
+                gzip.compress(b"User-agent: *\nDisallow: /closed\n", mtime=0), headers=[("Content-Encoding", "gzip")]
+            ),
             True,
             False,
         ),
@@ -225,10 +227,10 @@ def walked(site: Site, fetcher: HttpFetcher, notes: Callable[[SitemapNote], None
 def test_a_packed_sitemap_however_it_is_labelled(
     site: Site, fetcher: HttpFetcher, encoded: bool, media_type: str | None
 ) -> None:
-    body = gzip.compress(b"<urlset><url><loc>/1</loc></url></urlset>")
+    body = gzip.compress(b"<urlset><url><loc>/1</loc></url></urlset>", mtime=0)
     headers = [("Content-Encoding", "gzip")] if encoded else []
     site.routes["/sitemap.xml"] = answer(
-        gzip.compress(body) if encoded else body, content_type=media_type, headers=headers
+        gzip.compress(body, mtime=0) if encoded else body, content_type=media_type, headers=headers
     )
     notes: list[SitemapNote] = []
     assert walked(site, fetcher, notes.append) == [site.url("/1")]

@@ -43,9 +43,9 @@ HOSTILE = {
     "one line": b"http://example.org/" + b"a" * 20_000_000,
     "lines": b"http://\n" * 1_000_000,
     "empty urls": b"<urlset>" + b"<url/>" * 1_000_000,
-    "gzip bomb": gzip.compress(HEAD.encode() + b" " * 100_000_000),
-    "gzip of gzip": gzip.compress(gzip.compress(HEAD.encode() + b" " * 100_000_000)),
-    "empty members": gzip.compress(b"") * 50_000,
+    "gzip bomb": gzip.compress(HEAD.encode() + b" " * 100_000_000, mtime=0),
+    "gzip of gzip": gzip.compress(gzip.compress(HEAD.encode() + b" " * 100_000_000, mtime=0), mtime=0),
+    "empty members": gzip.compress(b"", mtime=0) * 50_000,
     "quoted": b"<?xml version='1.0' encoding='" + b"a" * 1_000_000,
     "unclosed cdata": b"<urlset><url><loc><![CDATA[" + b"]" * 10_000_000,
 }
@@ -88,7 +88,7 @@ def test_no_file_is_a_surprise(parts: list[str], has_root: bool) -> None:
 @given(st.binary(max_size=300))
 def test_no_bytes_are_a_surprise(body: bytes) -> None:
     read(body)
-    read(gzip.compress(body))
+    read(gzip.compress(body, mtime=0))
 
 
 @given(st.lists(st.from_regex(r"/[a-z0-9/]{0,8}(\?[a-z]=[a-z&]{0,4})?", fullmatch=True), max_size=40))

@@ -133,9 +133,9 @@ URLSET = b"<urlset><url><loc><![CDATA[/a?b&c]]></loc></url><url><loc></loc></url
     ("body", "headers"),
     [
         (URLSET, []),  # called .gz, and is not
-        (gzip.compress(URLSET), []),
-        (gzip.compress(URLSET), [("Content-Encoding", "gzip")]),
-        (gzip.compress(gzip.compress(URLSET)), [("Content-Encoding", "gzip")]),
+        (gzip.compress(URLSET, mtime=0), []),
+        (gzip.compress(URLSET, mtime=0), [("Content-Encoding", "gzip")]),
+        (gzip.compress(gzip.compress(URLSET, mtime=0), mtime=0), [("Content-Encoding", "gzip")]),
     ],
 )
 def test_a_gz_file_is_what_its_bytes_are(
@@ -160,7 +160,7 @@ def test_a_bomb_and_a_circle_end(site: Site, fetcher: HttpFetcher) -> None:
     index = b"".join(b"<sitemap><loc>%s</loc></sitemap>" % name for name in (b"/sitemap.xml", b"/bomb.gz"))
     site.routes |= {
         "/sitemap.xml": answer(b"<sitemapindex>" + index + b"</sitemapindex>"),
-        "/bomb.gz": answer(gzip.compress(b"<urlset>" + b" " * 60_000_000)),
+        "/bomb.gz": answer(gzip.compress(b"<urlset>" + b" " * 60_000_000, mtime=0)),
     }
     start = time.process_time()
     assert listed(site, fetcher, SitemapLimits(max_bytes=1_000_000)) == ([], ["SITEMAP_SEEN", "SITEMAP_TOO_LARGE"])
@@ -312,7 +312,7 @@ def test_no_header_takes_time_that_grows_faster_than_it(part: str) -> None:
 
 def test_the_bound_counts_what_is_unpacked(site: Site) -> None:
     # scrapy GHSA-7j7m-v7m3-jqm7
-    site.routes["/"] = answer(gzip.compress(b"x" * 1_000_001), headers=[("Content-Encoding", "gzip")])
+    site.routes["/"] = answer(gzip.compress(b"x" * 1_000_001, mtime=0), headers=[("Content-Encoding", "gzip")])
     with HttpFetcher(FetchPolicy(allow_private=True, max_bytes=1_000_000)) as fetcher:
         with pytest.raises(FetchError) as failed:
             fetcher.fetch(site.url())

@@ -64,15 +64,15 @@ ZEROS = b"\0" * (50 * MEGABYTE)
 TOO_LARGE, TIMEOUT, PROTOCOL = ("BODY_TOO_LARGE",), ("TIMEOUT",), ("PROTOCOL",)
 
 BOMBS = {
-    "gzip 1000:1": Hostility(_packed("gzip", gzip.compress(ZEROS)), TOO_LARGE),
-    "gzip of gzip": Hostility(_packed("gzip, gzip", gzip.compress(gzip.compress(ZEROS))), TOO_LARGE),
-    "gzip members": Hostility(_packed("gzip", gzip.compress(ZEROS[:MEGABYTE]) * 50), TOO_LARGE),
+    "gzip 1000:1": Hostility(_packed("gzip", gzip.compress(ZEROS, mtime=0)), TOO_LARGE),
+    "gzip of gzip": Hostility(_packed("gzip, gzip", gzip.compress(gzip.compress(ZEROS, mtime=0), mtime=0)), TOO_LARGE),
+    "gzip members": Hostility(_packed("gzip", gzip.compress(ZEROS[:MEGABYTE], mtime=0) * 50), TOO_LARGE),
     "deflate 1000:1": Hostility(_packed("deflate", zlib.compress(ZEROS)), TOO_LARGE),
     "brotli 1000:1": Hostility(_packed("br", brotli.compress(ZEROS, quality=5)), TOO_LARGE),
     "zstd 1000:1": Hostility(_packed("zstd", zstd.compress(ZEROS)), TOO_LARGE),
     "zstd frames": Hostility(_packed("zstd", zstd.compress(ZEROS[:MEGABYTE]) * 50), TOO_LARGE),
-    "ten codings": Hostility(_packed(", ".join(["gzip"] * 10), gzip.compress(PAGE)), ("ENCODING_UNKNOWN",)),
-    "ten thousand codings": Hostility(_packed("gzip," * 10_000, gzip.compress(PAGE)), ("ENCODING_UNKNOWN",)),
+    "ten codings": Hostility(_packed(", ".join(["gzip"] * 10), gzip.compress(PAGE, mtime=0)), ("ENCODING_UNKNOWN",)),
+    "ten thousand codings": Hostility(_packed("gzip," * 10_000, gzip.compress(PAGE, mtime=0)), ("ENCODING_UNKNOWN",)),
     "length of an exabyte": Hostility(
         _endless(OK + b"Content-Length: 999999999999999999\r\n\r\n", ZEROS[:65536]), TOO_LARGE
     ),
@@ -102,7 +102,7 @@ SLOW = {
     "headers": Hostility(_drip(OK, b"X-A: b\r\n" * 100), TIMEOUT),
     "body": Hostility(_drip(OK + b"Content-Length: 100\r\n\r\n", b"x" * 100), TIMEOUT),
     "chunks": Hostility(_drip(CHUNKED, b"1\r\nx\r\n" * 100), TIMEOUT),
-    "gzip": Hostility(_drip(OK + b"Content-Encoding: gzip\r\n\r\n", gzip.compress(PAGE)), TIMEOUT),
+    "gzip": Hostility(_drip(OK + b"Content-Encoding: gzip\r\n\r\n", gzip.compress(PAGE, mtime=0)), TIMEOUT),
     "end": Hostility(_drip(OK + b"Content-Length: 100\r\n\r\n" + b"x" * 99, b""), ("PROTOCOL", "TIMEOUT")),
 }
 LIES = {
@@ -120,10 +120,10 @@ LIES = {
     "the headers break off": Hostility(b"HTTP/1.1 200 OK\r\nContent-Le", PROTOCOL),
     "nothing at all": Hostility(lambda visit: None, PROTOCOL),
     "gzip that is none": Hostility(_packed("gzip", PAGE), ("BODY_BROKEN",)),
-    "gzip breaks off": Hostility(_packed("gzip", gzip.compress(PAGE)[:-9]), ("BODY_BROKEN",)),
+    "gzip breaks off": Hostility(_packed("gzip", gzip.compress(PAGE, mtime=0)[:-9]), ("BODY_BROKEN",)),
     "brotli breaks off": Hostility(_packed("br", brotli.compress(PAGE)[:-3]), ("BODY_BROKEN",)),
     "zstd breaks off": Hostility(_packed("zstd", zstd.compress(PAGE)[:-3]), ("BODY_BROKEN",)),
-    "garbage after gzip": Hostility(_packed("gzip", gzip.compress(PAGE) + b"garbage" * 1000)),
+    "garbage after gzip": Hostility(_packed("gzip", gzip.compress(PAGE, mtime=0) + b"garbage" * 1000)),
     "garbage after brotli": Hostility(_packed("br", brotli.compress(PAGE) + b"garbage"), ("BODY_BROKEN",)),
     "garbage after zstd": Hostility(_packed("zstd", zstd.compress(PAGE) + b"garbage"), ("BODY_BROKEN",)),
     "another answer after this": Hostility(answer(PAGE) + answer(b"evil")),

@@ -81,7 +81,7 @@ def build(folder: Path, records: list[dict[str, Any]] | None = None, split: str 
     lines = (json.dumps(record, ensure_ascii=False) + "\n" for record in (RECORDS if records is None else records))
     (folder / f"{split}.jsonl").write_text("".join(lines), "utf-8")
     for name, page in PAGES.items():
-        (folder / "html" / f"{name}.html.gz").write_bytes(gzip.compress(page.encode()))
+        (folder / "html" / f"{name}.html.gz").write_bytes(gzip.compress(page.encode(), mtime=0))
     (folder / "schemas" / "notice.json").write_text(json.dumps(SCHEMA), "utf-8")
     return folder
 

@@ -33,7 +33,7 @@ def tokenizer(tmp_path_factory: pytest.TempPathFactory) -> Tokenizer:
 
 def write(file: Path, *lines: object) -> Path:
     text = "".join((line if isinstance(line, str) else json.dumps(line)) + "\n" for line in lines)
-    file.write_bytes(gzip.compress(text.encode()) if file.suffix == ".gz" else text.encode())
+    file.write_bytes(gzip.compress(text.encode(), mtime=0) if file.suffix == ".gz" else text.encode())
     return file
 
 
@@ -112,7 +112,7 @@ def test_a_file_that_is_no_gzip_or_ends_early_is_an_error(tmp_path: Path) -> Non
     (tmp_path / "x.jsonl.gz").write_bytes(b"plain")
     with pytest.raises(RequestInvalid, match=r"x\.jsonl\.gz: cannot be read after line 0"):
         list(read_examples(tmp_path / "x.jsonl.gz"))
-    whole = gzip.compress((json.dumps(EXAMPLE) + "\n").encode())
+    whole = gzip.compress((json.dumps(EXAMPLE) + "\n").encode(), mtime=0)
     (tmp_path / "x.jsonl.gz").write_bytes(whole[:-10])
     with pytest.raises(RequestInvalid, match="cannot be read"):
         list(read_examples(tmp_path / "x.jsonl.gz"))

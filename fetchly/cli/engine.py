@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from fetchly_llm.bench.decode import DecodeReport
     from fetchly_llm.bench.measurement import DecodeOptions
     from fetchly_llm.bench.workload import WorkItem as WorkItem  # for those who may not name the engine
-    from fetchly_llm.training.sft import SftProgress as SftProgress
+    from fetchly_llm.training.loop import TrainingProgress as TrainingProgress
 
 
 @contextmanager
@@ -288,7 +288,7 @@ def train_sft(
     *,
     offline: bool,
     progress: Progress,
-    on_step: Callable[[SftProgress], None],
+    on_step: Callable[[TrainingProgress], None],
 ) -> None:
     """Train an extraction adapter as `options` (the fields of `SftOptions`) say; the folder `run` then holds it."""
     from fetchly_llm.training.job import SftOptions, train
@@ -298,6 +298,47 @@ def train_sft(
         folder = store.resolve(reference, progress=progress, offline=offline)
         base = store.show(reference).sha256 or folder.digest
         train(folder, base, run, SftOptions(**options), on_step)
+
+
+def write_states(
+    reference: str,
+    files: Sequence[Path],
+    output: Path,
+    take: Mapping[str, int],
+    options: Mapping[str, Any],
+    *,
+    offline: bool,
+    progress: Progress,
+    on_example: Callable[[str], None],
+) -> dict[str, Any]:
+    """Answer examples and keep the states that streams learn from, as `options` (of `AnswerOptions`) say."""
+    from fetchly_llm.training.own_answers import AnswerOptions
+    from fetchly_llm.training.own_answers import write_states as write
+
+    with _worded():
+        folder = ModelStore().resolve(reference, progress=progress, offline=offline)
+        return write(folder, files, output, take, AnswerOptions(**options), on_example).summary()
+
+
+def train_streams(
+    reference: str,
+    states: Path,
+    run: Path,
+    options: Mapping[str, Any],
+    *,
+    offline: bool,
+    progress: Progress,
+    on_step: Callable[[TrainingProgress], None],
+) -> None:
+    """Train a model's streams as `options` (the fields of `StreamOptions`) say; the folder `run` then holds them."""
+    from fetchly_llm.stream_config import StreamConfig
+    from fetchly_llm.training.job import StreamOptions, train_streams
+
+    with _worded():
+        store = ModelStore()
+        folder = store.resolve(reference, progress=progress, offline=offline)
+        chosen = StreamOptions(**{**options, "streams": StreamConfig(**options["streams"])})
+        train_streams(folder, store.show(reference).adapter, states, run, chosen, on_step)
 
 
 def merge_adapter(reference: str, adapter: Path, output: Path, *, offline: bool, progress: Progress) -> None:

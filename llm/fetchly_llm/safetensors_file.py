@@ -92,6 +92,15 @@ def widened(data: bytes | bytearray | NDArray[np.uint8], kind: str, shape: tuple
 
 def read_header(file: Path) -> dict[str, TensorPlace]:
     """The tensors of a safetensors file: eight bytes of length, a JSON object, data. Raises WeightsMismatch."""
+    return _header(file)[0]
+
+
+def read_metadata(file: Path) -> dict[str, str]:
+    """What a safetensors file says about itself. Raises WeightsMismatch."""
+    return _header(file)[1]
+
+
+def _header(file: Path) -> tuple[dict[str, TensorPlace], dict[str, str]]:
     try:
         size = file.stat().st_size
         with file.open("rb") as stream:
@@ -101,8 +110,10 @@ def read_header(file: Path) -> dict[str, TensorPlace]:
             header = json.loads(stream.read(length))
         if not isinstance(header, dict):
             raise ValueError("the header is not an object")
-        header.pop("__metadata__", None)
-        return {name: _place(file, entry, 8 + length, size) for name, entry in header.items()}
+        facts = header.pop("__metadata__", None) or {}
+        if not isinstance(facts, dict) or not all(isinstance(fact, str) for fact in facts.values()):
+            raise ValueError("the metadata is not an object of texts")
+        return {name: _place(file, entry, 8 + length, size) for name, entry in header.items()}, facts
     except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
         raise WeightsMismatch(
             f"{file} cannot be read as safetensors: {error}", hint="Delete it and pull the model again."

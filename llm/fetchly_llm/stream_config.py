@@ -23,6 +23,8 @@ LINEARS: Final = ("q", "k", "v", "o", "gate", "up", "down")
 """The linear layers that adapters exist for."""
 NOTE: Final = "note."
 """Metadata that begins so is for people: who trained the streams, on what, how well they do."""
+TARGET: Final = f"{NOTE}target"
+"""Metadata of shipped streams: the sha256 of the adapter that makes the model which they were trained for."""
 _BASE: Final = (
     "vocab_size",
     "hidden_size",

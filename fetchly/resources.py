@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Literal
 
 
-def library(name: Literal["schemas"]) -> Traversable:
+def library(name: Literal["schemas", "pipelines"]) -> Traversable:
     """The folder of a shipped library, readable wherever the package lies (wheel, checkout, zip import)."""
     packaged = files("fetchly") / "_data" / name
     return packaged if packaged.is_dir() else Path(__file__).resolve().parents[1] / name

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import threading
 import weakref
 from collections.abc import Callable, Mapping, Sequence
@@ -11,18 +12,30 @@ from dataclasses import dataclass, replace
 from types import TracebackType
 from typing import Any, Generic, Literal, Self, TypeVar, overload
 
+from fetchly.crawler.action_file import actions_of
+from fetchly.crawler.actions import Action
+from fetchly.crawler.cache import HttpCache
 from fetchly.crawler.http import USER_AGENT, FetchPolicy
+from fetchly.crawler.interaction import Interaction
+from fetchly.crawler.render_choice import RenderChoice
+from fetchly.crawler.scrolling import Scrolling, scrolling
+from fetchly.crawler.storage_state import load_storage_state
 from fetchly.crawling.async_crawl import AsyncCrawl
 from fetchly.crawling.crawl import Crawl, Means
-from fetchly.crawling.options import crawl_options
+from fetchly.crawling.options import CrawlOptions, crawl_options
 from fetchly.crawling.results import PageResult
+from fetchly.crawling.subject import Subject, subject_of
+from fetchly.disk_cache import open_caches
 from fetchly.document.reader import ReadOptions
 from fetchly.errors import ConfigurationError
+from fetchly.extraction.answer_cache import AnswerCache
 from fetchly.extraction.decoding import asks_for_links
 from fetchly.extraction.extractor import ExtractionOptions, Extractor
 from fetchly.extraction.generator import ExtractionStats, Generator, SchemaNotice
 from fetchly.extraction.local import LocalGenerator
 from fetchly.extraction.schema import SchemaSource, UserSchema, load_schema
+from fetchly.extraction.server import ServerGenerator
+from fetchly.extraction.server_reference import is_server
 from fetchly.extraction.validation import RecordValidator
 from fetchly.goods import Document, Evidence
 from fetchly.reading import Reading, Render, Target, TargetReader
@@ -64,10 +77,14 @@ class Client:
 
     Options besides the model: `device`, `threads` (of the CPU), `timeout` in seconds per page, `allow_private`
     (loopback and private addresses), `render` (whether a browser runs a page's scripts: "never", "always", or "auto",
-    where the answer to a URL is empty without), `browser_path` (which Chromium), `user_agent`, `keep_hidden` (read what
-    a page hides from its reader), `offline` (never fetch a model), `progress` (of fetching a model), `generator`
-    (another implementation in place of the embedded engine), and every field of ExtractionOptions. Nothing is read from
-    settings files or FETCHLY_ variables: those are the command line's.
+    where the answer to a URL is empty without), `browser_path` (which Chromium), `actions` (what it does on every page:
+    a list, or its file), `scroll` ("auto" through pages that grow, "never", or bounds: "items=200,seconds=60"),
+    `storage_state` (cookies and localStorage to begin with; on these three: docs/rendering.md), `user_agent`,
+    `keep_hidden` (read what a page hides from its reader), `cache` (keep pages and the model's answers on disk, in
+    `cache_dir` or the user's cache folder, at most `cache_mb` megabytes, 1000: docs/cache.md), `offline` (never fetch a
+    model), `progress` (of fetching a model), `api_key` (where `model` is a server's address), `generator` (another
+    implementation in place of the embedded engine), and every field of ExtractionOptions. Nothing is read from settings
+    files or FETCHLY_ variables: those are the command line's.
 
     Errors of every method: the tree of `fetchly.errors`.
     """
@@ -82,10 +99,17 @@ class Client:
         allow_private: bool = False,
         render: Render = "auto",
         browser_path: str | None = None,
+        actions: str | os.PathLike[str] | Sequence[Action | Mapping[str, Any]] = (),
+        scroll: str | Scrolling = "auto",
+        storage_state: str | os.PathLike[str] | Mapping[str, Any] | None = None,
         user_agent: str = USER_AGENT,
         keep_hidden: bool = False,
+        cache: bool = False,
+        cache_dir: str | os.PathLike[str] | None = None,
+        cache_mb: int | None = None,
         offline: bool = False,
         progress: Any = None,
+        api_key: str | None = None,
         generator: Generator | None = None,
         **options: Any,
     ) -> None:
@@ -98,10 +122,23 @@ class Client:
         self._options = _overridden(ExtractionOptions(), options)
         self._keep_hidden = keep_hidden
         policy = FetchPolicy(allow_private=allow_private, timeout_s=timeout, user_agent=user_agent)
-        self._reader = TargetReader(policy, render=render, browser_path=browser_path)
+        caches = open_caches(cache_dir, cache_mb) if cache else None
+        pages = HttpCache(caches.pages, allow_private=allow_private) if caches is not None else None
+        self._reader = TargetReader(
+            policy,
+            render=render,
+            browser_path=browser_path,
+            cache=pages,
+            interaction=Interaction(actions_of(actions), scrolling(scroll)),
+            storage_state=load_storage_state(storage_state) if storage_state is not None else None,
+        )
+        if generator is None and is_server(model):
+            generator = ServerGenerator(model, api_key=api_key, unused=_unused(self._options, device, threads))
         self._generator = generator or LocalGenerator(
             model, device=device, threads=threads, offline=offline, progress=progress
         )
+        if caches is not None:
+            self._generator = AnswerCache(self._generator, caches.answers)
 
     def __enter__(self) -> Self:
         return self
@@ -149,6 +186,7 @@ class Client:
                 read_ms=reading.read_ms,
                 hidden_characters=document.hidden_characters,
                 left_out_data=document.left_out_data,
+                page_from_cache=page.from_cache,
             ),
             url=document.url,
             attempt=extraction.attempt,
@@ -181,17 +219,33 @@ class Client:
         chosen = _overridden(self._options, {name: value for name, value in options.items() if name in known})
         crawling = crawl_options({name: value for name, value in options.items() if name not in known})
         loaded = load_schema(schema)
-        self._check_open()
-        self._generator.check_schema(loaded.json, chosen.schema_mode)
-        reading = ReadOptions(link_marks=asks_for_links(loaded.json), keep_hidden=self._keep_hidden)
-        means = Means(self._reader, reading, self._reader.policy, self._reader.render, self._generator)
         validator = RecordValidator(loaded)
+        subject = subject_of([seeds] if isinstance(seeds, str) else list(seeds), loaded)
+        return self._opened(subject, crawling, chosen, lambda page: _crawled(page, validator), report).start()
 
-        def result(page: PageResult) -> Result[Any]:
-            return _crawled(page, validator)
+    def open_crawl(
+        self, subject: Subject, options: CrawlOptions, report: Callable[[str], None] = lambda line: None
+    ) -> Crawl[PageResult]:
+        """A crawl with a subject of its own, such as one of several schemas, that has not begun: its state is open, and
+        `start` begins it."""
+        return self._opened(subject, options, self._options, lambda page: page, report)
 
-        named = [seeds] if isinstance(seeds, str) else list(seeds)
-        crawl = Crawl(named, loaded, means, crawling, chosen, result, report)
+    def _opened(
+        self,
+        subject: Subject,
+        options: CrawlOptions,
+        chosen: ExtractionOptions,
+        convert: Callable[[PageResult], R],
+        report: Callable[[str], None],
+    ) -> Crawl[R]:
+        self._check_open()
+        for schema in subject.schemas.values():
+            self._generator.check_schema(schema.json, chosen.schema_mode)
+        choice = RenderChoice()  # what is known of sites goes with the crawl's state, not with this client
+        reader = self._reader.with_choice(choice)
+        reading = ReadOptions(keep_hidden=self._keep_hidden)
+        means = Means(reader, reading, reader.policy, reader.render, self._generator, choice, reader.browsing)
+        crawl = Crawl(subject, means, options, chosen, convert, report)
         self._crawls.add(crawl)
         return crawl
 
@@ -320,6 +374,18 @@ def _crawled(page: PageResult, validator: RecordValidator) -> Result[Any]:
         rendered=page.rendered,
         identity=page.identity,
     )
+
+
+def _unused(options: ExtractionOptions, device: str, threads: int | None) -> list[str]:
+    """What the user set that has no meaning for a model server."""
+    default = ExtractionOptions()
+    changed = {
+        "device": device != "auto",
+        "threads": threads is not None,
+        "draft": options.draft != default.draft,
+        "verify": options.verify != default.verify,
+    }
+    return [name for name, is_set in changed.items() if is_set]
 
 
 def _overridden(options: ExtractionOptions, changes: Mapping[str, Any]) -> ExtractionOptions:

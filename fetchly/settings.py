@@ -22,7 +22,14 @@ from fetchly.errors import ConfigurationError
 
 _PREFIX = "FETCHLY_"
 _OTHER_VARIABLES = frozenset(
-    {"FETCHLY_MODELS", "FETCHLY_SHARED", "FETCHLY_VENV", "FETCHLY_BROWSER_TESTS", "FETCHLY_NATIVE_TESTS"}
+    {
+        "FETCHLY_API_KEY",
+        "FETCHLY_MODELS",
+        "FETCHLY_SHARED",
+        "FETCHLY_VENV",
+        "FETCHLY_BROWSER_TESTS",
+        "FETCHLY_NATIVE_TESTS",
+    }
 )
 """Variables of the same prefix that are not settings of the command line."""
 
@@ -45,8 +52,15 @@ class Settings(BaseModel):
     budget: int | None = Field(default=None, ge=64)
     timeout: float = Field(default=30.0, gt=0.0)
     allow_private: bool = False
+    memory_limit: str | int | None = None
     render: Literal["never", "auto", "always"] = "auto"
+    actions: str | None = None
+    scroll: str = "auto"
+    storage_state: str | None = None
     keep_hidden: bool = False
+    cache: bool = False
+    cache_dir: str | None = None
+    cache_mb: int | None = Field(default=None, ge=1)
     browser_path: str | None = None
     user_agent: str | None = None
 
@@ -74,6 +88,14 @@ def load_settings(
         _check(layer)
         merged.update(layer.values)
     return Settings(**merged)
+
+
+def api_key(environment: Mapping[str, str] | None = None) -> str | None:
+    """The key of a model server, FETCHLY_API_KEY: no setting, as it stands in no file. None where there is none.
+
+    Never OPENAI_API_KEY, which was not given for whatever server a user names."""
+    environment = os.environ if environment is None else environment
+    return environment.get("FETCHLY_API_KEY") or None
 
 
 def _check(layer: _Layer) -> None:

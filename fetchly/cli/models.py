@@ -10,6 +10,9 @@ from typing import Any
 import typer
 
 app = typer.Typer(no_args_is_help=True, rich_markup_mode=None)
+_SHOWN = typer.Argument(
+    "fetchly-135m", help="A name, hf:ORG/NAME, pypi:NAME==VERSION/FILE, a path, or a server: http://HOST/v1#NAME."
+)
 _REFERENCE = typer.Argument("fetchly-135m", help="A name, hf:ORG/NAME, pypi:NAME==VERSION/FILE or a path.")
 _JSON = typer.Option(False, "--json", help="As JSON.")
 
@@ -29,11 +32,13 @@ def list_models(as_json: bool = _JSON) -> None:
 
 
 @app.command("show")
-def show_model(reference: str = _REFERENCE) -> None:
+def show_model(reference: str = _SHOWN) -> None:
     """Show one model in detail, as JSON."""
     from fetchly.cli import engine
+    from fetchly.extraction.server_reference import is_server
 
-    print(json.dumps(_plain(engine.model(reference)), ensure_ascii=False, indent=2))
+    shown = _served(reference) if is_server(reference) else _plain(engine.model(reference))
+    print(json.dumps(shown, ensure_ascii=False, indent=2))
 
 
 @app.command("pull")
@@ -48,6 +53,13 @@ def pull_model(
     with ProgressBar(quiet) as progress:
         folder = engine.pull(reference, progress)
     print(folder.path)
+
+
+def _served(reference: str) -> dict[str, Any]:
+    from fetchly.extraction.server import ServerGenerator
+    from fetchly.settings import api_key
+
+    return ServerGenerator(reference, api_key=api_key()).describe()
 
 
 def _plain(entry: Any) -> dict[str, Any]:

@@ -13,9 +13,9 @@ from pathlib import Path
 from typing import Any, Literal
 
 from fetchly.errors import ConfigurationError, OutputError
+from fetchly.sinks import csv_text
 
 Format = Literal["json", "jsonl", "csv"]
-_FORMULA_STARTS = ("=", "+", "-", "@", "\t", "\r")
 
 
 class RecordWriter:
@@ -82,7 +82,8 @@ class RecordWriter:
                 before += b"\n"
         if before and self._form == "csv":
             old = next(csv.reader(io.StringIO(before.decode("utf-8", "replace"))))
-            if old != csv_columns(self._records):
+            new = next(csv.reader(io.StringIO(to_csv(self._records, header=True))))
+            if old != new:
                 raise OutputError("holds other columns than these records", where=str(file), hint="write a new file")
         text = self._text(header=not before)
         handle, name = tempfile.mkstemp(dir=file.parent, prefix=f".{file.name}.", suffix=".part")
@@ -104,45 +105,18 @@ def csv_columns(records: Sequence[Any]) -> list[str]:
     """Column names of `records` in order of first appearance: object keys joined by dots; a list is one column."""
     columns: dict[str, None] = {}
     for record in records:
-        columns.update(dict.fromkeys(_flatten(record)))
+        columns.update(dict.fromkeys(csv_text.flat(record)))
     return list(columns)
 
 
 def to_csv(records: Sequence[Any], header: bool) -> str:
-    """RFC 4180 text. Nested objects become dotted columns, lists are JSON in one cell, null is empty.
-
-    A text cell that a spreadsheet would read as a formula gets a leading apostrophe.
-    """
+    """CSV by the rules of fetchly.sinks.csv_text; a field that a record lacks is empty."""
     columns = csv_columns(records)
-    target = io.StringIO()
-    writer = csv.writer(target, lineterminator="\r\n")
-    if header and columns:
-        writer.writerow(columns)
-    for record in records:
-        flat = _flatten(record)
-        writer.writerow([_cell(flat.get(column)) for column in columns])
-    return target.getvalue()
-
-
-def _flatten(value: Any, prefix: str = "") -> dict[str, Any]:
-    if not isinstance(value, dict):
-        return {prefix or "value": value}
-    flat: dict[str, Any] = {}
-    for key, item in value.items():
-        name = f"{prefix}.{key}" if prefix else key
-        if isinstance(item, dict) and item:
-            flat.update(_flatten(item, name))
-        else:
-            flat[name] = item
-    return flat
-
-
-def _cell(value: Any) -> str:
-    if value is None:
-        return ""
-    if isinstance(value, str):
-        return f"'{value}" if value.startswith(_FORMULA_STARTS) else value
-    return json.dumps(value, ensure_ascii=False)
+    lines = [csv_text.line(columns, "header")] if header and columns else []
+    for number, record in enumerate(records, start=1):
+        cells = csv_text.flat(record)
+        lines.append(csv_text.line([cells.get(column) for column in columns], f"record {number}"))
+    return "".join(lines)
 
 
 def _check_place(file: Path) -> None:

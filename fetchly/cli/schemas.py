@@ -24,10 +24,16 @@ def list_schemas() -> None:
 
 @app.command("show")
 def show_schema(schema: str = _SCHEMA) -> None:
-    """Print a schema as JSON."""
-    from fetchly.extraction.schema import load_schema
+    """Print a schema as JSON. `pipeline` is that of the file that `fetchly run` takes."""
+    if schema == "pipeline":
+        from fetchly.pipeline.published import file_schema
 
-    print(json.dumps(load_schema(schema).json, ensure_ascii=False, indent=2))
+        shown = file_schema()
+    else:
+        from fetchly.extraction.schema import load_schema
+
+        shown = load_schema(schema).json
+    print(json.dumps(shown, ensure_ascii=False, indent=2))
 
 
 @app.command("lint")

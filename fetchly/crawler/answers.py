@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
-from fetchly.crawler.retry_after import in_words, read_retry_after
 from fetchly.errors import FetchError
+from fetchly.retry_after import in_words, read_retry_after
 
 RETRYABLE = frozenset((408, 425, 429, 500, 502, 503, 504))
 

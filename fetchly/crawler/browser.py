@@ -11,12 +11,14 @@ from types import TracebackType
 from typing import Any
 from urllib.parse import urlsplit
 
+from fetchly.crawler.assignment import HELD_HOST, Assignment
 from fetchly.crawler.browser_process import PAGES_PER_BROWSER, BrowserProcess
 from fetchly.crawler.browser_thread import BrowserThread
 from fetchly.crawler.chromium import BrowserMissing, find_chromium
-from fetchly.crawler.http import FetchPolicy
+from fetchly.crawler.http import FetchPolicy, MayFollow
+from fetchly.crawler.interaction import Interaction
+from fetchly.crawler.storage_state import StorageState
 from fetchly.crawler.urls import endpoint_of, parse_url
-from fetchly.crawler.visit import HELD_HOST, Assignment
 from fetchly.egress import EgressGate
 from fetchly.errors import ConfigurationError
 from fetchly.goods import Page
@@ -42,12 +44,16 @@ class BrowserRenderer:
         browser_path: str | None = None,
         tabs: int = TABS,
         pages_per_browser: int = PAGES_PER_BROWSER,
+        interaction: Interaction | None = None,
+        storage_state: StorageState | None = None,
     ) -> None:
         self.policy = policy if policy is not None else FetchPolicy()
         self._gate = gate if gate is not None else EgressGate(allow_private=self.policy.allow_private)
         self._browser_path = browser_path
         self._tabs = tabs
         self._pages_per_browser = pages_per_browser
+        self._interaction = interaction if interaction is not None else Interaction()
+        self._storage_state = storage_state
         self._lock = threading.Lock()
         self._closed = False
         self._thread: BrowserThread | None = None
@@ -70,9 +76,17 @@ class BrowserRenderer:
         find_chromium(self._browser_path)
 
     def render(
-        self, url: str, *, timeout_s: float | None = None, should_stop: Callable[[], bool] | None = None
+        self,
+        url: str,
+        *,
+        timeout_s: float | None = None,
+        should_stop: Callable[[], bool] | None = None,
+        may_follow: MayFollow | None = None,
     ) -> Page:
-        """Visit an address. `timeout_s` replaces the policy's; starting the browser does not count.
+        """Visit an address. `timeout_s` replaces the policy's; starting the browser, and what is done on the page
+        (`interaction`, which has a time of its own), do not count. `may_follow` is
+        shown every other address that the tab is led to, by redirect, script or `meta`, before it is asked for: what
+        it raises ends the visit. It is called in the browser's thread, and must answer at once.
 
         A page that does not come to rest is read after half of the time, with a warning. An answer that is no HTML is
         returned as its bytes (`rendered` False).
@@ -82,10 +96,15 @@ class BrowserRenderer:
         """
         parsed = parse_url(url)
         self._gate.check_endpoint(endpoint_of(parsed), url=str(parsed))
-        return self._visit(Assignment(str(parsed), self.policy, self._seconds(timeout_s)), should_stop)
+        return self._visit(str(parsed), None, timeout_s, should_stop, may_follow)
 
     def render_html(
-        self, page: Page, *, timeout_s: float | None = None, should_stop: Callable[[], bool] | None = None
+        self,
+        page: Page,
+        *,
+        timeout_s: float | None = None,
+        should_stop: Callable[[], bool] | None = None,
+        may_follow: MayFollow | None = None,
     ) -> Page:
         """Let a browser run the scripts of a page that is already here, under its own address and headers.
 
@@ -94,7 +113,26 @@ class BrowserRenderer:
         """
         named = page.url is not None and urlsplit(page.url).scheme in ("http", "https")
         url = page.url if named and page.url is not None else f"http://{HELD_HOST}/"
-        return self._visit(Assignment(url, self.policy, self._seconds(timeout_s), page), should_stop)
+        return self._visit(url, page, timeout_s, should_stop, may_follow)
+
+    def set_tabs(self, count: int) -> None:
+        """From now on at most so many pages side by side, from any thread. Those that are open stay to their end.
+
+        0: no page begins until there is a larger number, and a browser without pages is ended, which gives its memory
+        back. A page that waits spends none of its time.
+        """
+        if count < 0:
+            raise ValueError(f"tabs is {count}, not a number from 0 on")
+        with self._lock:
+            self._tabs = count
+            if self._thread is not None and self._thread.owner == os.getpid():
+                self._thread.set_tabs(count)
+
+    def pids(self) -> tuple[int, ...]:
+        """The processes that rendering takes now (Playwright's driver, Chromium's), from any thread; () for none."""
+        with self._lock:
+            thread = self._thread
+        return thread.pids() if thread is not None and thread.owner == os.getpid() else ()
 
     def close(self) -> None:
         """End the browser and its thread. Idempotent; a closed renderer refuses further work."""
@@ -104,11 +142,17 @@ class BrowserRenderer:
         if finalizer is not None:
             finalizer()
 
-    def _seconds(self, timeout_s: float | None) -> float:
-        return self.policy.timeout_s if timeout_s is None else timeout_s
-
-    def _visit(self, assignment: Assignment, should_stop: Callable[[], bool] | None) -> Page:
-        return self._opened().visit(assignment, should_stop)
+    def _visit(
+        self,
+        url: str,
+        held: Page | None,
+        timeout_s: float | None,
+        should_stop: Callable[[], bool] | None,
+        may_follow: MayFollow | None,
+    ) -> Page:
+        seconds = self.policy.timeout_s if timeout_s is None else timeout_s
+        assignment = Assignment(url, self.policy, seconds, held, self._interaction)
+        return self._opened().visit(assignment, should_stop, may_follow)
 
     def _opened(self) -> BrowserThread:
         with self._lock:
@@ -117,8 +161,8 @@ class BrowserRenderer:
             if self._thread is None or self._thread.owner != os.getpid():  # after a fork it is the parent's
                 if self._finalizer is not None:
                     self._finalizer.detach()
-                gate, path, pages = self._gate, self._browser_path, self._pages_per_browser
-                self._thread = BrowserThread(lambda: BrowserProcess(gate, path, pages), self._tabs)
+                gate, path, pages, state = self._gate, self._browser_path, self._pages_per_browser, self._storage_state
+                self._thread = BrowserThread(lambda: BrowserProcess(gate, path, pages, state), self._tabs)
                 # For a caller who forgets `close`: at the end of the program, or when nobody holds this object.
                 self._finalizer = weakref.finalize(self, self._thread.close)
             return self._thread

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
+import re
 import shutil
 import signal
 import tempfile
@@ -18,8 +19,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
+import psutil
+
+from fetchly.crawler.browser_memory import end_hoarders
 from fetchly.crawler.chromium import ARGUMENTS, UNWANTED_ARGUMENTS, BrowserMissing, find_chromium, sandbox_here
 from fetchly.crawler.proxy import EgressProxy
+from fetchly.crawler.storage_state import StorageState
 from fetchly.egress import EgressGate
 from fetchly.errors import ConfigurationError
 
@@ -30,7 +35,8 @@ T = TypeVar("T")
 
 LAUNCH_S = 30.0
 CLOSE_S = 5.0
-TAB_S = 5.0
+TAB_S = 10.0  # far more than it takes: where all cores are busy, a browser is slow, and not hung
+ORIGIN_S = 1.0  # each site of a storage state is opened to set its localStorage
 PAGES_PER_BROWSER = 100
 """A browser's memory grows from page to page."""
 
@@ -51,7 +57,7 @@ def is_browser_error(error: Exception) -> bool:
 @dataclass(slots=True)
 class Running:
     """One launched browser. `pid` leads its process group, `driver` is its parent, `profile` its folder (None where
-    there is no /proc to see them). `folders` are those that it leaves where it is killed."""
+    there is no /proc to see it). `folders` are those that it leaves where it is killed; `watch` bounds its memory."""
 
     browser: Browser
     pid: int
@@ -61,6 +67,18 @@ class Running:
     active: int = 0
     served: int = 0
     hung: bool = False
+    hoarders: int = 0
+    watch: asyncio.Future[None] | None = None
+
+    def note_hoarder(self) -> None:
+        """A process of it was ended for its memory."""
+        self.hoarders += 1
+
+    def claim_hoarder(self) -> bool:
+        """Whether a page that went down was such a one."""
+        claimed = self.hoarders > 0
+        self.hoarders -= claimed
+        return claimed
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,16 +93,25 @@ class OpenTab:
 class BrowserProcess:
     """Launches Chromium when it is first needed. Errors: BrowserMissing; playwright's own from a browser in use."""
 
-    def __init__(self, gate: EgressGate, browser_path: str | None, pages_per_browser: int = PAGES_PER_BROWSER) -> None:
+    def __init__(
+        self,
+        gate: EgressGate,
+        browser_path: str | None,
+        pages_per_browser: int = PAGES_PER_BROWSER,
+        storage_state: StorageState | None = None,
+    ) -> None:
         self._gate = gate
         self._browser_path = browser_path
         self._pages_per_browser = pages_per_browser
+        self._storage_state = storage_state
         self._launching = asyncio.Lock()
         self._playwright: Playwright | None = None
         self._proxy: EgressProxy | None = None
         self._driver_pid: int | None = None
         self._current: Running | None = None
         self._all: list[Running] = []
+        self.has_worked = False
+        """Whether a page was ever opened here: a browser that fails after that is one that is short of something."""
 
     @property
     def proxy(self) -> EgressProxy:
@@ -94,13 +121,15 @@ class BrowserProcess:
 
     @asynccontextmanager
     async def tab(self, user_agent: str) -> AsyncIterator[OpenTab]:
-        """A tab in a context of its own: no cookie, cache entry or worker of another page, and none left behind.
+        """A tab in a context of its own: no cookie, cache entry or worker of another page, and none left behind. It
+        begins with the storage state, if there is one.
 
         A browser that gives none is replaced, once. Where a tab does not close in time its browser is ended.
         """
         tab = await self._open(user_agent) or await self._open(user_agent)
         if tab is None:
             raise BrowserMissing("the browser starts, but opens no page", hint="fetchly doctor")
+        self.has_worked = True
         try:
             yield tab
         finally:
@@ -124,17 +153,23 @@ class BrowserProcess:
             if running.served >= self._pages_per_browser:
                 self._current = None
         tab = None
+        state = self._storage_state
         try:
-            async with asyncio.timeout(TAB_S):
+            async with asyncio.timeout(TAB_S + ORIGIN_S * (state.origins if state is not None else 0)):
                 context = await running.browser.new_context(
                     user_agent=user_agent,
                     accept_downloads=False,
                     service_workers="block",
                     reduced_motion="reduce",
                     viewport={"width": 1280, "height": 2000},  # much is loaded only when it comes into view
+                    storage_state=state.content if state is not None else None,
                 )
                 tab = OpenTab(running, context, await context.new_page())
         except Exception as error:
+            if state is not None and _is_about_storage(error):
+                raise ConfigurationError(  # its words repeat cookies
+                    "the browser does not take the storage state", where="storage_state", hint="save it anew"
+                ) from None
             if not is_browser_error(error) and not isinstance(error, TimeoutError):
                 raise
             running.hung = True
@@ -151,14 +186,30 @@ class BrowserProcess:
         if running.active == 0 and running is not self._current:
             await self._end(running)
 
+    async def rest(self) -> None:
+        """End what nobody uses: where no page is open, browser, driver and proxy. The next page starts them again."""
+        async with self._launching:
+            if not any(running.active for running in self._all):
+                await self.close()
+
+    def pids(self) -> tuple[int, ...]:
+        """The driver and all that it has started, from any thread; () where none runs."""
+        try:
+            driver = psutil.Process(self._driver_pid) if self._driver_pid is not None else None
+            if driver is None or driver.ppid() != os.getpid():  # it has ended, and its id may be another's by now
+                return ()
+            return (driver.pid, *(process.pid for process in driver.children(recursive=True)))
+        except psutil.Error:
+            return ()
+
     async def close(self) -> None:
         """End every browser, the driver and the proxy. Takes seconds at most, whatever state they are in."""
         for running in list(self._all):
             await self._end(running)
         await self._stop_driver()
-        if self._proxy is not None:
-            await self._proxy.close()
-            self._proxy = None
+        proxy, self._proxy = self._proxy, None
+        if proxy is not None:
+            await proxy.close()
 
     def kill(self) -> None:
         """End every browser at once, from any thread."""
@@ -197,6 +248,7 @@ class BrowserProcess:
         pid = next(int(process["id"]) for process in processes if process["type"] == "browser")
         profile = _profile_of(pid)
         running = Running(browser, pid, _parent_of(pid), profile, _folders_of(profile))
+        running.watch = asyncio.ensure_future(end_hoarders(pid, running.note_hoarder))
         self._driver_pid = running.driver
         self._all.append(running)
         return running
@@ -222,6 +274,8 @@ class BrowserProcess:
         if running not in self._all:
             return
         self._all.remove(running)
+        if running.watch is not None:
+            running.watch.cancel()
         if self._current is running:
             self._current = None
         if not running.hung:
@@ -243,6 +297,11 @@ class BrowserProcess:
             except Exception as error:
                 if not is_browser_error(error):
                     raise
+            self._driver_pid = None
+
+
+def _is_about_storage(error: Exception) -> bool:
+    return is_browser_error(error) and re.search(r"storage.?state|cookie", str(error), re.IGNORECASE) is not None
 
 
 async def _closes(browser: Browser) -> bool:
@@ -277,10 +336,9 @@ def _launch_error(error: Exception, path: Path) -> ConfigurationError:
 
 def _parent_of(pid: int) -> int | None:
     try:
-        status = Path(f"/proc/{pid}/stat").read_text("utf-8", "replace")
-    except OSError:
+        return psutil.Process(pid).ppid()
+    except psutil.Error:
         return None
-    return int(status.rpartition(")")[2].split()[1])  # proc(5): the name may hold anything
 
 
 def _profile_of(pid: int) -> Path | None:

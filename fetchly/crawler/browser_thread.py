@@ -11,8 +11,14 @@ from collections.abc import Callable
 from concurrent.futures import Future, wait
 from dataclasses import dataclass
 
-from fetchly.crawler.browser_process import CLOSE_S, LAUNCH_S, TAB_S, BrowserProcess
-from fetchly.crawler.visit import Assignment, Visit
+from fetchly.crawler import browser_memory
+from fetchly.crawler.assignment import Assignment
+from fetchly.crawler.browser_process import CLOSE_S, LAUNCH_S, TAB_S, BrowserProcess, OpenTab
+from fetchly.crawler.chromium import BrowserMissing
+from fetchly.crawler.http import MayFollow
+from fetchly.crawler.navigation_guard import NavigationGuard
+from fetchly.crawler.proxy import EgressProxy
+from fetchly.crawler.visit import Visit
 from fetchly.errors import FetchError, Interrupted
 from fetchly.goods import Page
 
@@ -21,11 +27,38 @@ _GRACE_S = 2 * (LAUNCH_S + TAB_S) + 3 * CLOSE_S
 """Beyond a page's own time: a launch before it, closing what does not answer after it."""
 
 
+class _Tabs:
+    """Room for pages side by side, in one event loop. `most` may change meanwhile."""
+
+    def __init__(self, most: int) -> None:
+        self.most = most
+        self.open = 0
+        self._changed = asyncio.Event()
+
+    async def take(self) -> None:
+        """Wait for a tab."""
+        while self.open >= self.most:
+            self._changed.clear()
+            await self._changed.wait()
+        self.open += 1
+
+    def give_back(self) -> None:
+        """One tab is free again."""
+        self.open -= 1
+        self._changed.set()
+
+    def set_most(self, most: int) -> None:
+        """Those beyond it are left to their end."""
+        self.most = most
+        self._changed.set()
+
+
 @dataclass(slots=True)
 class _Ticket:
     """A visit that was asked for. `started` (time.monotonic) is set once it has a tab."""
 
     assignment: Assignment
+    may_follow: MayFollow | None
     started: float | None = None
 
 
@@ -41,27 +74,42 @@ class BrowserThread:
         # What Playwright leaves unread when a browser goes down is no news to anybody.
         self._loop.set_exception_handler(lambda loop, context: None)
         self._make_process = make_process
-        self._tabs = tabs
+        self._tabs = _Tabs(tabs)
         self._process: BrowserProcess | None = None
+        self._resting: asyncio.Task[None] | None = None
         self._ready = threading.Event()
         self._thread = threading.Thread(target=self._run, name="fetchly-browser", daemon=True)
         self._thread.start()
         self._ready.wait()
 
-    def visit(self, assignment: Assignment, should_stop: Callable[[], bool] | None) -> Page:
-        """Wait for a page. Raises what `Visit.page` raises, BrowserMissing, and Interrupted."""
-        ticket = _Ticket(assignment)
+    def visit(
+        self,
+        assignment: Assignment,
+        should_stop: Callable[[], bool] | None,
+        may_follow: MayFollow | None = None,
+    ) -> Page:
+        """Wait for a page. Raises what `Visit.page` and `may_follow` raise, BrowserMissing, and Interrupted."""
+        ticket = _Ticket(assignment, may_follow)
         future = asyncio.run_coroutine_threadsafe(self._visit(ticket), self._loop)
         try:
             while not wait([future], timeout=_POLL_S).done:
                 if should_stop is not None and should_stop():
                     raise Interrupted("the rendering was stopped", where=assignment.url)
-                if ticket.started is not None and time.monotonic() > ticket.started + assignment.seconds + _GRACE_S:
+                if ticket.started is not None and time.monotonic() > ticket.started + assignment.total_s + _GRACE_S:
                     self.kill()
                     raise FetchError("the browser does not answer", url=assignment.url, code="TIMEOUT", retryable=True)
             return future.result()
         finally:
             _cancelled(future)
+
+    def set_tabs(self, count: int) -> None:
+        """From any thread: at most so many pages side by side; with 0, what stands idle is ended."""
+        with contextlib.suppress(RuntimeError):  # the loop is closed
+            self._loop.call_soon_threadsafe(self._set_tabs, count)
+
+    def pids(self) -> tuple[int, ...]:
+        """From any thread: the processes that run now."""
+        return self._process.pids() if self._process is not None else ()
 
     def kill(self) -> None:
         """End the browser at once; the next visit starts another."""
@@ -88,11 +136,40 @@ class BrowserThread:
     async def _visit(self, ticket: _Ticket) -> Page:
         if self._process is None:
             self._process = self._make_process()
-            self._slots = asyncio.Semaphore(self._tabs)
-        async with self._slots:
+        await self._tabs.take()
+        try:
             ticket.started = time.monotonic()
             async with self._process.tab(ticket.assignment.policy.user_agent) as tab:
-                return await Visit(tab, self._process.proxy, ticket.assignment).page()
+                try:
+                    return await self._page(tab, self._process.proxy, ticket)
+                except FetchError as error:
+                    if error.code == "BROWSER_CRASHED" and tab.running.claim_hoarder():
+                        raise _hoarder(ticket.assignment.url) from error
+                    raise
+        except BrowserMissing as error:
+            if not self._process.has_worked:
+                raise
+            raise _failing(ticket.assignment.url, error) from error
+        finally:
+            self._tabs.give_back()
+            self._rest_if_told()
+
+    async def _page(self, tab: OpenTab, proxy: EgressProxy, ticket: _Ticket) -> Page:
+        visit = Visit(tab, proxy, ticket.assignment)
+        if ticket.may_follow is None:
+            return await visit.page()
+        guard = NavigationGuard(ticket.assignment.url, ticket.may_follow)
+        await guard.watch(tab)
+        return await guard.page(visit.page())
+
+    def _set_tabs(self, count: int) -> None:
+        self._tabs.set_most(count)
+        self._rest_if_told()
+
+    def _rest_if_told(self) -> None:
+        """With no tab allowed and none open the browser goes; its last page does not wait for that."""
+        if not self._tabs.most and not self._tabs.open and self._process is not None:
+            self._resting = self._loop.create_task(self._process.rest())
 
     async def _close(self) -> None:
         visits = asyncio.all_tasks() - {asyncio.current_task()}
@@ -103,6 +180,16 @@ class BrowserThread:
         if self._process is not None:
             await self._process.close()
         await asyncio.sleep(0)  # closed transports say good-bye
+
+
+def _failing(url: str, error: BrowserMissing) -> FetchError:
+    """A browser that was there all the time: it is this page's trouble, and may be over with the next."""
+    return FetchError(error.message, url=url, code="BROWSER_CRASHED", retryable=True)
+
+
+def _hoarder(url: str) -> FetchError:
+    limit = f"{browser_memory.MOST_BYTES / 1e9:g} GB"
+    return FetchError(f"the page took more than {limit} of memory, and was ended", url=url, code="BROWSER_CRASHED")
 
 
 def _cancelled(future: Future[Page]) -> None:

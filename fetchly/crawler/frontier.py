@@ -20,8 +20,10 @@ from pathlib import Path
 from typing import Any
 
 from fetchly.crawler.fingerprint import Address
-from fetchly.crawler.state_file import open_state
-from fetchly.errors import OutputError
+from fetchly.crawler.near_duplicates import NearDuplicates
+from fetchly.crawler.shape_counts import ShapeCounts
+from fetchly.crawler.state_file import open_state, run_of, worded
+from fetchly.crawler.traps import PER_SHAPE, TRAP_SUSPECTED, Suspicion
 
 SAME_PAGE = "SAME_PAGE"
 """Why a page is skipped that redirects to a known one, or is where another one has redirected to."""
@@ -44,11 +46,12 @@ class QueuedPage:
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """Why a page failed. `message` is one line; `retryable`: it may go better later."""
+    """Why a page failed. `message` is one line, which ends with the `hint`; `retryable`: it may go better later."""
 
     code: str
     message: str
     retryable: bool = False
+    hint: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,10 +79,15 @@ class FrontierCounts:
 class Frontier:
     """The pages of one crawl. Opening it queues again what was in flight when its last run ended.
 
-    At most `limit` pages are ever reserved: in flight, waiting for another try, done or failed. With `in_levels`, a
-    page is handed out when no page nearer to the seeds is open any more, so that its depth is the smallest there is.
+    At most `limit` pages are ever reserved: in flight, waiting for another try, done, failed, or without a record. With
+    `in_levels`, a page is handed out when no page nearer to the seeds is open any more, so that its depth is the
+    smallest there is.
 
-    Errors: those of `open_state`; OutputError where the state cannot be written.
+    Of a shape (see traps) so many pages are queued as `per_shape` says; as many more are skipped as TRAP_SUSPECTED, and
+    queued when the state is opened with a higher bound; no others are kept. What has depth 0 was named, and is no trap.
+
+    `run` is what this crawl is called by all who keep something of it.
+    Errors: those of `open_state`; OutputError where the state cannot be written, STATE_INVALID where it is damaged.
     """
 
     def __init__(
@@ -90,14 +98,18 @@ class Frontier:
         resume: bool = False,
         limit: int | None = None,
         in_levels: bool = False,
+        per_shape: int = PER_SHAPE,
     ) -> None:
         self._file = file
         self._limit = limit
         self._in_levels = in_levels
+        self._shapes = ShapeCounts(self._execute, per_shape)
         self._database = open_state(file, settings, resume=resume)
+        self.run = run_of(self._database)
         with self.transaction():
             self._execute("UPDATE pages SET state = 'queued', rank = ?, reserved = 0 WHERE state = 'in_flight'", _OWED)
             self._execute("UPDATE pages SET rank = ?, reserved = 0 WHERE state = 'queued' AND reserved = 1", _OWED)
+            self._shapes.queue_left_out()
         self._recount()
 
     def close(self) -> None:
@@ -162,25 +174,57 @@ class Frontier:
         )
         return [StoredResult(*row) for row in rows]
 
+    def hosts_begun_with(self) -> list[str]:
+        """The hosts of all pages that were named, in whichever run."""
+        return [host for (host,) in self._execute("SELECT DISTINCT host FROM pages WHERE depth = 0")]
+
     def noted(self, key: str) -> bool:
         """Whether `note` was called with this key, in whichever run."""
         return self._row("SELECT 1 FROM notes WHERE key = ?", key) is not None
 
+    def near_duplicates(self, threshold: float) -> NearDuplicates:
+        """What pages are like, kept in this state; its changes belong in the same transactions."""
+        return NearDuplicates(self._execute, threshold)
+
+    def render_choice(self) -> dict[str, int]:
+        """What earlier runs have learned of sites (see RenderChoice)."""
+        return dict(self._execute("SELECT place, needed FROM render_choice"))
+
     # What changes
+
+    def suspicions(self) -> list[Suspicion]:
+        """The shapes that have come to their bound since this was last asked."""
+        found, self._shapes.suspicions = self._shapes.suspicions, []
+        return found
 
     def note(self, key: str) -> None:
         """Remember that something need not be done again."""
         self._execute("INSERT OR IGNORE INTO notes VALUES (?)", key)
 
+    def learn(self, render_choice: Mapping[str, int]) -> None:
+        """Remember what has been learned of sites."""
+        for place, needed in render_choice.items():
+            self._execute("INSERT OR REPLACE INTO render_choice VALUES (?, ?)", place, needed)
+
     def add(self, addresses: Iterable[Address], depth: int, parent: int | None = None) -> int:
         """Queue the pages that are not known yet; how many they are. A known one may turn out to be less deep."""
         added = 0
         for address in addresses:
+            if depth > 0 and not self._in_levels and self._shapes.is_full(address):
+                continue
             found = self._execute(
                 "INSERT OR IGNORE INTO pages (fingerprint, url, host, depth, parent) VALUES (?, ?, ?, ?, ?)",
                 address.fingerprint, address.url, address.host, depth, parent,
             )  # fmt: skip
-            if found.rowcount:
+            verdict = self._shapes.judge(address) if found.rowcount and depth > 0 else "read"
+            if verdict == "kept":
+                self._execute(
+                    "UPDATE pages SET state = 'skipped', code = ? WHERE id = ?", TRAP_SUSPECTED, found.lastrowid
+                )
+                self._by_state["skipped", TRAP_SUSPECTED] += 1
+            elif verdict == "forgotten":
+                self._execute("DELETE FROM pages WHERE id = ?", found.lastrowid)
+            elif found.rowcount:
                 self._queued[address.host] += 1
                 added += 1
             elif self._in_levels:
@@ -231,24 +275,34 @@ class Frontier:
         self._reserved_waiting += 1
         self._in_flight -= 1
 
-    def fail(self, page: QueuedPage, failure: Failure, links: Iterable[Address] = ()) -> None:
-        """A taken page failed for good."""
+    def fail(self, page: QueuedPage, failure: Failure, links: Iterable[Address] = (), *, counts: bool = True) -> None:
+        """A taken page failed for good. `counts` False: it was never asked for, and frees its place under the limit."""
         self._execute(
-            "UPDATE pages SET state = 'failed', attempts = ?, code = ?, message = ?, retryable = ? WHERE id = ?",
-            page.attempts + 1, failure.code, failure.message, failure.retryable, page.id,
+            "UPDATE pages SET state = 'failed', attempts = ?, code = ?, message = ?, retryable = ?, hint = ?, "
+            "reserved = ? WHERE id = ?",
+            page.attempts + counts, failure.code, failure.message, failure.retryable, failure.hint, counts, page.id,
         )  # fmt: skip
         self._by_state["failed", failure.code] += 1
+        self._reserved -= not counts
         self._in_flight -= 1
         self.add(links, page.depth + 1, page.id)
 
-    def skip(self, page: QueuedPage, code: str, message: str = "", links: Iterable[Address] = ()) -> None:
-        """A taken page turned out not to count."""
+    def skip(
+        self,
+        page: QueuedPage,
+        code: str,
+        message: str = "",
+        links: Iterable[Address] = (),
+        *,
+        counts: bool = False,
+    ) -> None:
+        """A taken page turned out to be none of those that are sought. `counts`: it keeps its place under the limit."""
         self._execute(
-            "UPDATE pages SET state = 'skipped', reserved = 0, code = ?, message = ? WHERE id = ?",
-            code, message, page.id,
+            "UPDATE pages SET state = 'skipped', reserved = ?, code = ?, message = ? WHERE id = ?",
+            counts, code, message, page.id,
         )  # fmt: skip
         self._by_state["skipped", code] += 1
-        self._reserved -= 1
+        self._reserved -= not counts
         self._in_flight -= 1
         self.add(links, page.depth + 1, page.id)
 
@@ -340,5 +394,7 @@ class Frontier:
     def _execute(self, query: str, *values: Any) -> sqlite3.Cursor:
         try:
             return self._database.execute(query, values)
-        except sqlite3.OperationalError as error:
-            raise OutputError(f"the state cannot be written: {error}", where=str(self._file or "")) from error
+        except (sqlite3.IntegrityError, sqlite3.ProgrammingError):
+            raise  # a bug of ours, and not the file's fault
+        except sqlite3.DatabaseError as error:
+            raise worded(error, str(self._file or "the temporary state")) from error

@@ -16,6 +16,7 @@ import httpcore2
 import httpx2
 
 from fetchly.crawler.answers import content_type_of, status_error
+from fetchly.crawler.cache import Answer, HttpCache
 from fetchly.crawler.inflate import ACCEPT_ENCODING, BrokenEncoding, UnknownEncoding, inflated
 from fetchly.crawler.refresh import refresh_of
 from fetchly.crawler.source import MAX_BYTES
@@ -65,14 +66,17 @@ class HttpFetcher:
     """Fetches pages over HTTP/1.1. Safe to share between threads; keeps connections until `close`.
 
     Cookies live for one fetch: they carry a visitor through the redirects that set and test them, and are forgotten.
-    `gate` is for tests and for callers that share one gate.
+    `gate` is for tests and for callers that share one gate. Without a `cache` every answer is the server's.
     """
 
-    def __init__(self, policy: FetchPolicy | None = None, *, gate: EgressGate | None = None) -> None:
+    def __init__(
+        self, policy: FetchPolicy | None = None, *, gate: EgressGate | None = None, cache: HttpCache | None = None
+    ) -> None:
         self.policy = policy if policy is not None else FetchPolicy()
         self._gate = gate if gate is not None else EgressGate(allow_private=self.policy.allow_private)
         self._clock = Clock()
         self._transport = GatedTransport(self._gate, self._clock)
+        self._cache = cache
 
     def __enter__(self) -> HttpFetcher:
         return self
@@ -114,11 +118,16 @@ class HttpFetcher:
             self._clock.url = str(current)
             self._gate.check_endpoint(endpoint_of(current), url=str(current))
             with _worded(str(current), limit):
-                response = self._transport.handle_request(self._request(current, cookies))
+                request = self._request(current, cookies)
+                answer = self._ask(request)
+                response = answer.response
                 try:
                     page = None
                     if response.status_code not in REDIRECTS or "location" not in response.headers:
-                        page = self._body(self._head(url, current, response, tuple(passed)), response, cut_at, peek)
+                        head = replace(self._head(url, current, response, tuple(passed)), from_cache=answer.from_cache)
+                        page = self._body(head, answer, cut_at, peek)
+                    if self._cache is not None and (page is None or not page.warnings):  # what was cut is not whole
+                        self._cache.keep(request, answer, page.body if page is not None else b"")
                     cookies.extract_cookies(response)
                     _drop_shared(cookies)
                 finally:
@@ -135,6 +144,10 @@ class HttpFetcher:
             if may_follow is not None:
                 may_follow(str(target))
             current = target
+
+    def _ask(self, request: httpx2.Request) -> Answer:
+        send = self._transport.handle_request
+        return self._cache.ask(request, send) if self._cache is not None else Answer(send(request))
 
     def _request(self, url: httpx2.URL, cookies: httpx2.Cookies) -> httpx2.Request:
         request = httpx2.Request(
@@ -178,16 +191,13 @@ class HttpFetcher:
             redirects=passed,
         )
 
-    def _body(self, page: Page, response: httpx2.Response, cut_at: int | None, peek: Peek | None) -> Page:
+    def _body(self, page: Page, answer: Answer, cut_at: int | None, peek: Peek | None) -> Page:
         """The page with its body, decoded as it comes."""
         assert page.url is not None
         limit = self.policy.max_bytes if cut_at is None else cut_at
         wire_limit = limit if cut_at is None else limit + _CUT_SLACK
-        encodings = [
-            name.strip().lower() for value in response.headers.get_list("content-encoding") for name in value.split(",")
-        ]
         body = bytearray()
-        for piece in inflated(_bounded(response.iter_raw(), wire_limit, page.url), encodings):
+        for piece in _pieces(answer, wire_limit, page.url):
             body += piece
             if len(body) > limit:
                 if cut_at is None:
@@ -249,6 +259,16 @@ def _location(response: httpx2.Response, url: str) -> str:
         return raw.decode("utf-8")
     except UnicodeDecodeError:
         return raw.decode("latin-1")
+
+
+def _pieces(answer: Answer, wire_limit: int, url: str) -> Iterator[bytes]:
+    """A body, decoded: as the server sends it, or as it was kept."""
+    if answer.stored_body is not None:
+        yield answer.stored_body
+        return
+    said = answer.response.headers.get_list("content-encoding")
+    encodings = [name.strip().lower() for value in said for name in value.split(",")]
+    yield from inflated(_bounded(answer.response.iter_raw(), wire_limit, url), encodings)
 
 
 def _bounded(chunks: Iterator[bytes], limit: int, url: str) -> Iterator[bytes]:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from dataclasses import replace
+from typing import Protocol
 
 from fetchly.crawler.politeness import Outcome, Politeness, host_key
 from fetchly.errors import FetchError, Interrupted
@@ -11,19 +13,35 @@ from fetchly.goods import Page
 
 _LOOK_AGAIN_S = 0.5  # while another request holds the host's slot
 _LEAST_WAIT_S = 0.001
+_MOST_HOSTS = 10  # that one request is led through
+
+
+class Fetch(Protocol):
+    """HttpFetcher.fetch, or a fake of it."""
+
+    def __call__(self, url: str, *, may_follow: Callable[[str], object]) -> Page:
+        """The page, after all redirects that `may_follow` does not refuse by raising."""
+
+
+class _OtherHost(Exception):
+    """A redirect that leads to another host, whose turn it may not be."""
+
+    def __init__(self, url: str) -> None:
+        super().__init__(url)
+        self.url = url
 
 
 class PoliteFetch:
     """`fetch`, behind the turn of its host. Thread-safe where `fetch` is.
 
     `wait(seconds)` sleeps and answers whether the run is being stopped: `threading.Event().wait`. A host that is not
-    ready within `patience_s` is a FetchError (HOST_PAUSED, retryable). Redirects to other hosts are part of a request
-    and wait for no turn of their own.
+    ready within `patience_s` is a FetchError (HOST_PAUSED, retryable). A redirect to another host waits for the turn of
+    that host, and has the time of a request of its own.
     """
 
     def __init__(
         self,
-        fetch: Callable[[str], Page],
+        fetch: Fetch,
         politeness: Politeness,
         wait: Callable[[float], bool],
         *,
@@ -38,13 +56,34 @@ class PoliteFetch:
 
     def __call__(self, url: str) -> Page:
         """The page. Raises what `fetch` raises, HOST_PAUSED, and Interrupted where the run is being stopped."""
+        here, passed = url, [url]
+        for _ in range(_MOST_HOSTS):
+            before = len(passed)
+            try:
+                page = self._of_host(here, passed)
+            except _OtherHost as led:
+                here = led.url
+                continue
+            return replace(page, requested=url, redirects=(*passed[: before - 1], *page.redirects))
+        raise FetchError(f"more than {_MOST_HOSTS} hosts, the last one at {here}", url=url, code="TOO_MANY_REDIRECTS")
+
+    def _of_host(self, url: str, passed: list[str]) -> Page:
         host = host_key(url)
+
+        def may_follow(target: str) -> None:
+            passed.append(target)
+            if host_key(target) != host:
+                raise _OtherHost(target)
+
         self._take_turn(host, url)
         outcome = Outcome()
         try:
-            page = self._fetch(url)
+            page = self._fetch(url, may_follow=may_follow)
             outcome = Outcome(status=page.status)
             return page
+        except _OtherHost:
+            outcome = Outcome(status=302)
+            raise
         except FetchError as error:
             outcome = Outcome.of_error(error)
             raise

@@ -15,16 +15,18 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Literal
 
-from fetchly.crawler.retry_after import MAX_WAIT_S, in_words, read_retry_after
 from fetchly.crawler.urls import endpoint_of, parse_url
 from fetchly.egress import Endpoint
 from fetchly.errors import ConfigurationError, FetchError
+from fetchly.retry_after import MAX_WAIT_S, in_words, read_retry_after
 
 Why = Literal["ready", "busy", "delay", "paused", "backing off"]
 """What a host waits for: nothing, a request under way, the delay between two, its own word, or its recovery."""
 
 # The host or the way to it failed, not the page. Whatever else went wrong, the host has answered, or was not asked.
 _FAILURES = frozenset(("TIMEOUT", "CONNECTION_FAILED", "HOST_UNKNOWN", "TLS_FAILED", "PROTOCOL", "BODY_BROKEN"))
+# Of these, no answer at all, or none that can be read: a server that closes every connection is no better.
+_SILENCE = frozenset(("TIMEOUT", "CONNECTION_FAILED", "HOST_UNKNOWN", "TLS_FAILED", "PROTOCOL"))
 _PAUSES = frozenset((429, 503))
 _DEFAULT_PORTS = frozenset((("http", 80), ("https", 443)))
 _MOST_DOUBLINGS = 30
@@ -65,13 +67,15 @@ class Outcome:
 class PolitenessLimits:
     """Seconds. `max_pause_s` and `max_crawl_delay_s` bound what a host may ask for; what is cut is in
     `HostState.notes`. `pause_s` is the first pause after a 429 or 503 that names none, `backoff_s` the first bound of
-    the back-off; both double with every failure in a row, up to `max_pause_s` and `max_backoff_s`."""
+    the back-off; both double with every failure in a row, up to `max_pause_s` and `max_backoff_s`. A host that has left
+    `give_up_after` requests in a row without any answer is silent: some minutes, with the back-off between them."""
 
     max_pause_s: float = MAX_WAIT_S
     max_crawl_delay_s: float = 60.0
     pause_s: float = 10.0
     backoff_s: float = 1.0
     max_backoff_s: float = 300.0
+    give_up_after: int = 10
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,9 +99,11 @@ class _Host:
     stale: int = 0  # of those in flight: started before the last failure was counted
     started: int = 0
     last_start: float = -math.inf
+    start_before: float | None = None  # of a request that has the host to itself: the start before its own
     resume_at: float = -math.inf
     resume_why: Why = "ready"
     failures: int = 0
+    unanswered: int = 0  # in a row
     crawl_delay_s: float = 0.0
     notes: dict[str, str] = field(default_factory=dict)
 
@@ -146,13 +152,15 @@ class Politeness:
             now = self._clock()
             if now < self._ready_at(state):
                 return False
+            state.start_before = None if state.in_flight else state.last_start
             state.in_flight += 1
             state.started += 1
             state.last_start = now
             return True
 
-    def end(self, host: str, outcome: Outcome) -> None:
-        """Give the slot of one `begin` back, and learn from what the request came to.
+    def end(self, host: str, outcome: Outcome, *, was_asked: bool = True) -> None:
+        """Give the slot of one `begin` back, and learn from what the request came to. Where the host was not asked
+        (`was_asked`) after all, as the cache had a fresh answer, the next request need not wait for this one's sake.
 
         A 429 or 503, and any error with a readable Retry-After, pauses the host; a broken connection, a time-out, a
         408 or another 5xx makes it back off, exponentially with full jitter; any other answer ends a row of failures.
@@ -164,12 +172,27 @@ class Politeness:
             state.in_flight -= 1
             is_stale = state.stale > 0
             state.stale -= is_stale
+            if not was_asked:
+                state.started -= 1
+                if state.start_before is not None:
+                    state.last_start = state.start_before
+                return
+            if outcome.error_code in _SILENCE and outcome.status is None:
+                state.unanswered += not is_stale
+            elif outcome != Outcome():
+                state.unanswered = 0
             if _asks_for_a_pause(outcome):
                 self._pause(state, outcome, is_stale)
             elif _is_failure(outcome):
                 self._back_off(state, is_stale)
             elif outcome.status is not None and not is_stale:
                 state.failures = 0
+
+    def is_silent(self, host: str) -> bool:
+        """Whether the host is given up: it has answered nothing for so long."""
+        with self._lock:
+            state = self._hosts.get(host)
+            return state is not None and state.unanswered >= self._limits.give_up_after
 
     def set_crawl_delay(self, host: str, seconds: float | None) -> None:
         """What the host's robots.txt asks for between two requests; None takes it back. The longer of this and the own

@@ -12,7 +12,7 @@ import time
 from collections import OrderedDict
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from urllib.parse import quote
+from urllib.parse import quote, urlsplit
 
 import httpx2
 from protego import Protego
@@ -121,8 +121,8 @@ class Robots:
         a minute, then ever more seldom, and an older copy serves meanwhile, for thirty days at most. Without a copy
         nothing is ever allowed: that a site has been out of reach for long is no reason to press it (a MAY of 2.3.1.4).
 
-        Raises PolicyRefused where the site itself is out of bounds, so that its pages are, too; and what `fetch` raises
-        that is no FetchError.
+        Raises PolicyRefused where the site itself is out of bounds, so that its pages are, too; FetchError where there
+        is no such host (HOST_UNKNOWN); and what `fetch` raises that is no FetchError.
         """
         origin = origin_of(url)
         with self._lock:
@@ -152,6 +152,9 @@ class Robots:
                 raise
             self._unreachable(origin, entry, error)
         except FetchError as error:
+            is_unknown = error.code == "HOST_UNKNOWN" and not error.retryable and entry.parsed is None
+            if is_unknown and urlsplit(error.url).hostname == urlsplit(origin).hostname:
+                raise  # no such host: a name that was mistyped is not waited for
             if _is_missing(error):
                 self._hold(entry, self._open(origin))
             else:

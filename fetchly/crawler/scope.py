@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import ipaddress
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cache, lru_cache
 from typing import TYPE_CHECKING
@@ -63,11 +63,19 @@ def _expression(pattern: str) -> re.Pattern[str]:
 
 
 class Scope:
-    """Which pages a crawl is about. Errors on making: ConfigurationError for a glob that is none, or a seed that is
-    excluded."""
+    """Which pages a crawl is about: of the sites of its seeds and of further `hosts`.
 
-    def __init__(self, seeds: Sequence[Address], follow: Sequence[str] = (), exclude: Sequence[str] = ()) -> None:
-        self._sites = frozenset(site_of(seed.host) for seed in seeds)
+    Errors on making: ConfigurationError for a glob that is none, or a seed that is excluded.
+    """
+
+    def __init__(
+        self,
+        seeds: Sequence[Address],
+        follow: Sequence[str] = (),
+        exclude: Sequence[str] = (),
+        hosts: Iterable[str] = (),
+    ) -> None:
+        self._sites = frozenset(map(site_of, (*(seed.host for seed in seeds), *hosts)))
         self._follow = tuple(Glob(pattern) for pattern in follow)
         self._exclude = tuple(Glob(pattern) for pattern in exclude)
         for seed in seeds:

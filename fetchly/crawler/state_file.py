@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import sqlite3
+import uuid
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -14,13 +15,16 @@ from typing import Any
 from fetchly.errors import ConfigurationError, OutputError
 
 APPLICATION_ID = 0x66746368  # "ftch"
-VERSION = 1
+VERSION = 3
+_RUN = "run"  # the key of its name, which is no setting
 
 # `rank` orders the pages of a host: -1 what an earlier run owes, 0 what is new, above it what has failed so often.
-# `reserved`: the page counts towards the limit. `same_as` is the page that turned out to be this one.
+# `reserved`: the page counts towards the limit. `same_as` is the page that turned out to be this one. A shape has so
+# many pages that may be read, and so many that were left out and are kept (as skipped) in case its bound is raised.
 _TABLES = """
 CREATE TABLE run (key TEXT PRIMARY KEY, value TEXT NOT NULL);
 CREATE TABLE notes (key TEXT PRIMARY KEY);
+CREATE TABLE render_choice (place TEXT PRIMARY KEY, needed INTEGER NOT NULL) WITHOUT ROWID;
 CREATE TABLE pages (
     id INTEGER PRIMARY KEY,
     fingerprint BLOB NOT NULL UNIQUE,
@@ -35,8 +39,12 @@ CREATE TABLE pages (
     code TEXT,
     message TEXT,
     retryable INTEGER,
+    hint TEXT,
     same_as INTEGER
 );
+CREATE TABLE shapes (shape BLOB PRIMARY KEY, pages INTEGER NOT NULL, left_out INTEGER NOT NULL) WITHOUT ROWID;
+CREATE TABLE signatures (page INTEGER PRIMARY KEY, signature BLOB NOT NULL);
+CREATE TABLE bands (band BLOB NOT NULL, page INTEGER NOT NULL, PRIMARY KEY (band, page)) WITHOUT ROWID;
 CREATE INDEX pages_queued ON pages (host, rank, depth, id) WHERE state = 'queued';
 CREATE INDEX pages_open ON pages (depth) WHERE state IN ('queued', 'in_flight');
 CREATE TABLE results (
@@ -67,7 +75,7 @@ def open_state(file: Path | None, settings: Mapping[str, Any], *, resume: bool) 
     except BaseException as error:
         database.close()
         if isinstance(error, sqlite3.Error):
-            raise _worded(error, place) from None
+            raise worded(error, place) from None
         raise
     return database
 
@@ -91,8 +99,7 @@ def _begin_or_go_on(database: sqlite3.Connection, settings: dict[str, Any], plac
             database.execute(statement)
         database.execute(f"PRAGMA application_id = {APPLICATION_ID}")
         database.execute(f"PRAGMA user_version = {VERSION}")
-        rows = [(key, json.dumps(value)) for key, value in settings.items()]
-        database.executemany("INSERT INTO run VALUES (?, ?)", rows)
+        _begin(database, settings)
     elif application != APPLICATION_ID or version != VERSION:
         raise ConfigurationError(
             "this is no state of a crawl" + (f" (format {version})" if application == APPLICATION_ID else ""),
@@ -100,20 +107,47 @@ def _begin_or_go_on(database: sqlite3.Connection, settings: dict[str, Any], plac
             hint="name another file with --state",
             code="STATE_INVALID",
         )
-    elif not resume:
+    elif not resume and _is_begun(database):
         raise ConfigurationError(
             "there is the state of a crawl already",
             where=place,
             hint="add --resume to go on with it, or name another file",
             code="STATE_EXISTS",
         )
+    elif not resume and _settings_of(database) != settings:
+        for table in ("run", "notes", "render_choice", "pages", "shapes"):
+            database.execute(f"DELETE FROM {table}")
+        _begin(database, settings)
     else:
-        _compare(database, settings, place)
+        _compare(_settings_of(database), settings, place)
+        _check_whole(database)
     database.execute("COMMIT")
 
 
-def _compare(database: sqlite3.Connection, settings: dict[str, Any], place: str) -> None:
-    there = {key: json.loads(value) for key, value in database.execute("SELECT key, value FROM run")}
+def _begin(database: sqlite3.Connection, settings: dict[str, Any]) -> None:
+    rows = [(key, json.dumps(value)) for key, value in {**settings, _RUN: uuid.uuid4().hex}.items()]
+    database.executemany("INSERT INTO run VALUES (?, ?)", rows)
+
+
+def _is_begun(database: sqlite3.Connection) -> bool:
+    """Whether any page was ever tried: a run that came no further than its start leaves nothing to go on with."""
+    query = "SELECT 1 FROM pages WHERE state NOT IN ('queued', 'in_flight') OR attempts > 0 LIMIT 1"
+    return database.execute(query).fetchone() is not None
+
+
+def _settings_of(database: sqlite3.Connection) -> dict[str, Any]:
+    return {
+        key: json.loads(value) for key, value in database.execute("SELECT key, value FROM run WHERE key != ?", (_RUN,))
+    }
+
+
+def run_of(database: sqlite3.Connection) -> str:
+    """The name that a state was given when it was made: no other one has the same."""
+    name: str = json.loads(database.execute("SELECT value FROM run WHERE key = ?", (_RUN,)).fetchone()[0])
+    return name
+
+
+def _compare(there: dict[str, Any], settings: dict[str, Any], place: str) -> None:
     for key in {**there, **settings}:
         if there.get(key) != settings.get(key):
             raise ConfigurationError(
@@ -124,7 +158,15 @@ def _compare(database: sqlite3.Connection, settings: dict[str, Any], place: str)
             )
 
 
-def _worded(error: sqlite3.Error, place: str) -> ConfigurationError | OutputError:
+def _check_whole(database: sqlite3.Connection) -> None:
+    """A file of which a disk has lost a part is told now, and not after hours."""
+    (found,) = database.execute("PRAGMA quick_check(1)").fetchone()
+    if found != "ok":
+        raise sqlite3.DatabaseError(" ".join(str(found).split()))
+
+
+def worded(error: sqlite3.Error, place: str) -> ConfigurationError | OutputError:
+    """What SQLite says, in words."""
     if "locked" in str(error):
         return ConfigurationError(
             "another crawl is using this state", where=place, hint="wait for it, or stop it", code="STATE_IN_USE"
@@ -132,9 +174,9 @@ def _worded(error: sqlite3.Error, place: str) -> ConfigurationError | OutputErro
     if isinstance(error, sqlite3.OperationalError):
         return OutputError(f"the state cannot be written: {error}", where=place)
     return ConfigurationError(
-        f"this is no state of a crawl: {error}",
+        f"this is no state of a crawl, or a damaged one: {error}",
         where=place,
-        hint="name another file with --state",
+        hint="name another file with --state: the crawl begins anew",
         code="STATE_INVALID",
     )
 

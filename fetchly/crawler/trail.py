@@ -20,6 +20,9 @@ _NET_ERROR = re.compile(r"net::(ERR_[A-Z0-9_]+)")
 class Trail:
     """The answers to a tab's navigations, in order: redirects of the server, and those that scripts and `meta` make.
 
+    What a browser reports of one navigation comes over several channels. That it is asked for comes first; its answer,
+    that it is shown, and that it or the one before it has failed may come in any order after that.
+
     `shown` is the answer that the tab shows. A later navigation that shows nothing (a download, an answer without
     content) does not replace it.
     """
@@ -31,6 +34,7 @@ class Trail:
         self._answers: list[Response] = []
         self._newest: Request | None = None
         self._failed: Request | None = None
+        self._shown_unanswered: Request | None = None
         self._tab: Page | None = None
 
     def follow(self, tab: Page) -> None:
@@ -78,11 +82,12 @@ class Trail:
 
     def not_loaded(self, message: str = "") -> FetchError:
         """The error for a navigation that shows nothing. `message` is what the browser says."""
-        url = self._failed.url if self._failed is not None else self._url
+        failed = self._failed or (None if self._is_answered(self._newest) else self._newest)
+        url = failed.url if failed is not None else self._url
         refused = self.refusal(url)
         if refused is not None:
             return refused
-        found = _NET_ERROR.search(message) or _NET_ERROR.search((self._failed.failure if self._failed else "") or "")
+        found = _NET_ERROR.search(message) or _NET_ERROR.search((failed.failure if failed else "") or "")
         reason = found[1] if found else "nothing was shown"
         if reason == "ERR_TOO_MANY_REDIRECTS":
             return FetchError("the site redirects without an end", url=self._url, code="TOO_MANY_REDIRECTS")
@@ -95,10 +100,12 @@ class Trail:
     def _on_response(self, response: Response) -> None:
         if self.is_main(response.request):
             self._answers.append(response)
+            if response.request is self._shown_unanswered:
+                self.shown = response
 
     def _on_request(self, request: Request) -> None:
         if self.is_main(request):
-            self._newest = request
+            self._newest, self._failed = request, None
 
     def _on_failed(self, request: Request) -> None:
         if request is self._newest:  # a page left behind before it had come whole fails later than its successor
@@ -108,10 +115,18 @@ class Trail:
         if self._tab is None or frame != self._tab.main_frame:
             return
         address = urldefrag(frame.url).url
+        newest = self._newest
+        is_new = newest is not None and urldefrag(newest.url).url == address and not self._is_answered(newest)
+        self._shown_unanswered = newest if is_new else None
+        if is_new:
+            return
         for response in reversed(self._answers):
             if urldefrag(response.url).url == address:
                 self.shown = response
                 return  # none: the page has renamed itself, or shows an error of the browser
+
+    def _is_answered(self, request: Request | None) -> bool:
+        return any(answer.request is request for answer in self._answers)
 
 
 def media_type_of(answer: Response) -> str | None:

@@ -5,21 +5,25 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import Coroutine
-from dataclasses import dataclass, replace
-from importlib import resources
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 from fetchly.crawler.answers import content_type_of, status_error
-from fetchly.crawler.browser_process import OpenTab, bounded, is_browser_error
-from fetchly.crawler.http import FetchPolicy
+from fetchly.crawler.assignment import HELD_HOST, Assignment
+from fetchly.crawler.browser_process import OpenTab, is_browser_error
+from fetchly.crawler.page_scripts import PageScripts
+from fetchly.crawler.performer import Performer
 from fetchly.crawler.proxy import EgressProxy
+from fetchly.crawler.scroller import Scroller
+from fetchly.crawler.traffic import Traffic
 from fetchly.crawler.trail import Trail, media_type_of, no_page
 from fetchly.errors import FetchError, FetchlyError
 from fetchly.goods import Page
 
 if TYPE_CHECKING:
-    from playwright.async_api import CDPSession, Request, Response, Route
+    from playwright.async_api import Download, Response
+    from playwright.async_api import Page as Tab
 
 REST_S = 0.5
 """How long network and page must be still before the page counts as complete."""
@@ -29,32 +33,11 @@ EMPTY_REST_S = 3.0  # a page that shows no text yet has something left to do
 RESTLESS_S = 2.0  # a clock or a carousel: the page never rests, but nothing more arrives
 CHATTER_S = 3.0  # the network never rests, but nothing more is shown
 MIN_ANSWER_S = 0.5  # and a quarter of the time left: a page whose scripts leave no time for a question is stopped
+MAX_CHANGES = 10  # documents that go while they are read
+ACTION_REST_S = 10.0  # a page gets so long to come to rest after an action
 POLL_S = 0.1
 
-HELD_HOST = "page.invalid"  # RFC 2606: where a page without an address is shown; nothing is ever asked of it
-_PIXEL = bytes.fromhex("47494638396101000100800000000000ffffff21f90401000000002c00000000010001000002024401003b")
-_NEEDLESS = frozenset(("media", "font", "texttrack", "ping", "manifest", "cspviolationreport", "other"))
-_CHATTY = frozenset(("eventsource", "websocket"))  # open as long as the page is
 _NO_CONTENT = frozenset((204, 205))
-_BODY_HEADERS = frozenset(("content-length", "content-encoding", "transfer-encoding", "connection", "content-type"))
-
-
-@dataclass(frozen=True, slots=True)
-class Assignment:
-    """What to show. `held` is the answer where it is already here; `seconds` is the time for everything."""
-
-    url: str
-    policy: FetchPolicy
-    seconds: float
-    held: Page | None = None
-
-
-@dataclass(slots=True)
-class _Traffic:
-    """What the network does: requests under way, and when it last changed (loop time)."""
-
-    open: set[Any]
-    changed: float
 
 
 class Visit:
@@ -66,24 +49,26 @@ class Visit:
         self._proxy = proxy
         self._assignment = assignment
         self._loop = asyncio.get_running_loop()
-        self._deadline = self._loop.time() + assignment.seconds
-        self._patience = self._loop.time() + assignment.seconds * SHARE
-        self._traffic = _Traffic(set(), self._loop.time())
+        self._began = self._loop.time()
+        self._deadline = self._began + assignment.seconds
         self._trail = Trail(proxy, assignment.url)
-        self._navigations = 0
-        self._held_given = False
+        self._traffic = Traffic(tab, self._trail, assignment, self._warn)
         self._crashed = False
+        self._windows = 0
         self._warnings: list[str] = []
         self._tasks: set[asyncio.Task[Any]] = set()
-        self._cdp: CDPSession
+        self._scripts: PageScripts
 
     async def page(self) -> Page:
-        """Load, wait for rest, read. Raises FetchError and its kinds, DocumentError for what is no page."""
+        """Load, wait for rest, do what is to be done there, read. Raises FetchError and its kinds (ActionFailed),
+        DocumentError for what is no page."""
         try:
-            async with asyncio.timeout_at(self._deadline):
+            async with asyncio.timeout_at(self._deadline) as timeout:
                 await self._watch()
                 await self._load()
-                await self._settle()
+                rests = await self._settle(self._began + self._assignment.seconds * SHARE)
+                if self._is_at_a_page():
+                    await self._interact(timeout, rests)
                 return await self._read()
         except TimeoutError:
             raise self._late() from None
@@ -103,14 +88,14 @@ class Visit:
         context = self._open.context
         self._tab.on("dialog", lambda dialog: self._do(dialog.dismiss()))
         self._tab.on("crash", self._on_crash)
-        context.on("page", lambda popup: self._do(popup.close()))
-        context.on("request", self._on_request)
-        context.on("requestfinished", self._on_done)
-        context.on("requestfailed", self._on_done)
+        self._tab.on("download", self._on_download)
+        context.on("page", self._on_window)
         self._trail.follow(self._tab)
-        await context.route("**/*", self._route)
+        await self._traffic.watch()
         await context.add_init_script(_NO_DIALOGS)
-        self._cdp = await context.new_cdp_session(self._tab)
+        await context.add_init_script(_NO_CLOSED_ROOTS)
+        self._scripts = PageScripts(await context.new_cdp_session(self._tab), self._gone)
+        self._tab.on("framenavigated", lambda frame: self._scripts.forget())
 
     def _do(self, work: Coroutine[Any, Any, Any]) -> None:
         async def quietly() -> None:
@@ -121,52 +106,22 @@ class Visit:
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
-    # ---- what happens while the page lives
-
-    async def _route(self, route: Route) -> None:
-        with contextlib.suppress(Exception):  # the page has gone on: nobody waits for this request any more
-            request = route.request
-            if request.resource_type == "image":
-                # No bytes of it are needed, but a page may take an error for a reason to hide what stands beside it.
-                await route.fulfill(status=200, content_type="image/gif", body=_PIXEL)
-            elif request.resource_type in _NEEDLESS or not request.url.startswith(("http:", "https:")):
-                await route.abort("blockedbyclient")
-            elif self._trail.is_main(request):
-                await self._navigate(route)
-            elif urlsplit(request.url).hostname == HELD_HOST:
-                await route.abort("namenotresolved")
-            else:
-                await route.continue_()
-
-    async def _navigate(self, route: Route) -> None:
-        held = self._assignment.held
-        if held is not None and not self._held_given:
-            self._held_given = True
-            headers = {name: value for name, value in _joined(held.headers).items() if name not in _BODY_HEADERS}
-            headers["content-type"] = f"{held.media_type or 'text/html'}; charset={held.charset or 'utf-8'}"
-            await route.fulfill(status=held.status or 200, headers=headers, body=held.body)
-            return
-        self._navigations += 1
-        if self._navigations > self._assignment.policy.max_redirects + 1:
-            if self._navigations == self._assignment.policy.max_redirects + 2:
-                self._warnings.append("the page goes on to another address again and again: read as it was then")
-            await route.abort("aborted")  # the document of the last navigation stays
-        else:
-            await route.continue_()
-
-    def _on_request(self, request: Request) -> None:
-        if request.resource_type not in _CHATTY:
-            self._traffic.open.add(request)
-            self._traffic.changed = self._loop.time()
-
-    def _on_done(self, request: Request) -> None:
-        self._traffic.open.discard(request)
-        self._traffic.changed = self._loop.time()
-
     def _on_crash(self, tab: object) -> None:
         self._crashed = True
 
-    # ---- the three steps
+    def _on_window(self, window: Tab) -> None:
+        self._windows += 1
+        self._do(window.close())
+
+    def _on_download(self, download: Download) -> None:
+        self._warn(f"a download was refused: {download.url[:200]}")
+        self._do(download.cancel())
+
+    def _warn(self, text: str) -> None:
+        if text not in self._warnings:
+            self._warnings.append(text)
+
+    # ---- the steps
 
     async def _load(self) -> None:
         try:
@@ -184,29 +139,56 @@ class Visit:
             else:
                 raise self._trail.not_loaded(str(error)) from error
 
-    async def _settle(self) -> None:
-        while self._loop.time() < self._patience:
+    async def _settle(self, until: float, since: float = 0.0) -> bool:
+        """Wait for rest until a moment, or until there is no page to wait for; whether that came. Rest counts from
+        `since` on."""
+        while self._loop.time() < until:
             answer = self._trail.shown
-            if self._crashed or (answer is not None and not self._is_page(answer)) or await self._is_at_rest():
-                return
+            if self._crashed or (answer is not None and not self._is_page(answer)) or await self._is_at_rest(since):
+                return True
             await asyncio.sleep(POLL_S)
-        self._warnings.append(
-            f"the page did not come to rest within {self._assignment.seconds * SHARE:g} s: read as it was then"
-        )
+        if not since:
+            self._warn(f"the page did not come to rest within {until - self._began:g} s: read as it was then")
+        return False
 
-    async def _is_at_rest(self) -> bool:
+    async def _is_at_rest(self, since: float) -> bool:
         state = await self._ask("rest")
         if not isinstance(state, dict) or not state["loaded"]:
             return False
-        if state["still"] and not self._traffic.open:
+        if state["still"] and not self._traffic.is_busy:
             return True
-        page_s = float(state["quiet"]) / 1000
-        network_s = 0.0 if self._traffic.open else self._loop.time() - self._traffic.changed
+        passed_s = self._loop.time() - since
+        page_s = min(passed_s, float(state["quiet"]) / 1000)
+        network_s = min(passed_s, self._traffic.quiet_s)
         if not state["text"]:
             return min(page_s, network_s) >= EMPTY_REST_S
         if network_s >= REST_S and page_s >= REST_S:
             return True
         return network_s >= RESTLESS_S or page_s >= CHATTER_S
+
+    async def _interact(self, timeout: asyncio.Timeout, rests: bool) -> None:
+        """What is done on the page spends none of the time for loading and reading it. One that does not come to rest
+        would be scrolled in vain."""
+        interaction = self._assignment.interaction
+        began = self._loop.time()
+        self._deadline += interaction.seconds
+        timeout.reschedule(self._deadline)
+        if interaction.actions:
+            performer = Performer(self._tab, self._scripts, self._rest_after_action, self._is_at_a_page, self._warn)
+            await performer.perform(interaction.actions)
+        if interaction.scrolling.is_on and rests and self._is_at_a_page():
+            await Scroller(interaction.scrolling, self._scripts, self._traffic, self._warn).scroll()
+        self._deadline += self._loop.time() - began - interaction.seconds
+        timeout.reschedule(self._deadline)
+
+    async def _rest_after_action(self) -> None:
+        now = self._loop.time()
+        await self._settle(now + ACTION_REST_S, since=now)
+
+    def _is_at_a_page(self) -> bool:
+        answer = self._trail.shown
+        has_failed = self._crashed or self._tab.url.startswith("chrome-error:")
+        return answer is not None and not has_failed and self._is_page(answer)
 
     async def _read(self) -> Page:
         answer = self._trail.shown
@@ -227,41 +209,26 @@ class Visit:
         return self._bytes(answer, b"" if answer.status in _NO_CONTENT else await answer.body())
 
     async def _html(self) -> str:
-        """The document as HTML. A page that gives no time for the question, or changes under it, is stopped for it."""
+        """The document as HTML. A page that gives no time for the question, or changes under it again and again, is
+        stopped for it."""
+        for _ in range(MAX_CHANGES):
+            asked = self._loop.time()
+            html = await self._ask("flatten")
+            if html:
+                return str(html)
+            if html is None and self._loop.time() - asked >= MIN_ANSWER_S:
+                break
+            await asyncio.sleep(POLL_S)  # a document that has just begun, or has gone: it has no element yet
         while True:
+            self._warn("the page's scripts do not come to an end: they were stopped")
+            await self._scripts.stop()
             html = await self._ask("flatten")
             if isinstance(html, str):
                 return html
-            await self._stop()
 
     async def _ask(self, script: str) -> Any:
-        """Evaluate one of our scripts in a world of its own; None where the page gives no answer in time."""
-        try:
-            async with asyncio.timeout(max(MIN_ANSWER_S, (self._deadline - self._loop.time()) / 4)):
-                tree = await self._cdp.send("Page.getFrameTree")
-                frame = {"frameId": tree["frameTree"]["frame"]["id"], "worldName": "fetchly"}
-                world = await self._cdp.send("Page.createIsolatedWorld", frame)
-                where = {"contextId": world["executionContextId"], "returnByValue": True}
-                done = await self._cdp.send("Runtime.evaluate", {"expression": _script(script), **where})
-        except TimeoutError:
-            return None
-        except Exception as error:
-            if not is_browser_error(error) or self._gone():
-                raise
-            return None  # the page has gone on to another document meanwhile
-        return done["result"].get("value")
-
-    async def _stop(self) -> None:
-        """No more scripts, no more loading. These commands reach a page that is busy."""
-        if not any("scripts" in text for text in self._warnings):
-            self._warnings.append("the page's scripts do not come to an end: they were stopped")
-        commands = [
-            self._cdp.send("Emulation.setScriptExecutionDisabled", {"value": True}),
-            self._cdp.send("Runtime.terminateExecution"),
-            self._cdp.send("Page.stopLoading"),
-        ]
-        with contextlib.suppress(TimeoutError):
-            await bounded(asyncio.gather(*commands, return_exceptions=True), 1.0)
+        within_s = max(MIN_ANSWER_S, (self._deadline - self._loop.time()) / 4)
+        return await self._scripts.ask(script, within_s=within_s)
 
     # ---- what it comes to
 
@@ -273,8 +240,15 @@ class Visit:
             page = replace(self._bytes(answer, b""), url=self._tab.url)
         elif urlsplit(self._assignment.url).hostname != HELD_HOST:  # a page without an address of the web keeps its own
             page = replace(page, url=self._tab.url)  # scripts may rename it
-        warnings = (*page.warnings, *self._warnings)
+        warnings = (*page.warnings, *self._warnings, *self._closed_windows())
         return replace(page, body=body, media_type="text/html", charset="utf-8", rendered=True, warnings=warnings)
+
+    def _closed_windows(self) -> list[str]:
+        asked = list(dict.fromkeys(self._traffic.windows))
+        if not self._windows and not asked:
+            return []
+        led = f", for {asked[0][:200]}" if asked else ""
+        return [f"the page opened {max(self._windows, len(asked))} windows, which were closed{led}"]
 
     def _bytes(self, answer: Response, body: bytes) -> Page:
         """An answer as it came: JSON, plain text, a feed, an image."""
@@ -334,22 +308,11 @@ class Visit:
         )
 
 
-def _joined(headers: tuple[tuple[str, str], ...]) -> dict[str, str]:
-    """Headers by name; the browser's interface takes several of one name as lines."""
-    joined: dict[str, str] = {}
-    for name, value in headers:
-        joined[name] = f"{joined[name]}\n{value}" if name in joined else value
-    return joined
-
-
 # Answered at once: a page inside a dialog hears nothing else, and may open the next before it is asked to stop.
 _NO_DIALOGS = "for (const [name, answer] of [['alert'], ['print'], ['confirm', false], ['prompt', null]]) " + (
     "window[name] = () => answer"
 )
-_SCRIPTS: dict[str, str] = {}
-
-
-def _script(name: str) -> str:
-    if name not in _SCRIPTS:
-        _SCRIPTS[name] = resources.files("fetchly.crawler").joinpath(f"{name}.js").read_text("utf-8")
-    return _SCRIPTS[name]
+# What a closed shadow root shows is shown to readers, and to no script: every root is opened for ours.
+_NO_CLOSED_ROOTS = "const { attachShadow } = Element.prototype; Element.prototype.attachShadow = function (init) { " + (
+    "return attachShadow.call(this, init ? { ...init, mode: 'open' } : init) }"
+)

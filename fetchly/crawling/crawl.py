@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
+import itertools
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, fields, replace
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field, fields, replace
 from functools import partial
 from types import TracebackType
 from typing import Any, Generic, Self, TypeVar
@@ -16,8 +15,10 @@ from fetchly.crawler import robots, sitemap
 from fetchly.crawler.fingerprint import Address, address_of
 from fetchly.crawler.frontier import Frontier
 from fetchly.crawler.http import FetchPolicy, HttpFetcher
+from fetchly.crawler.local_pages import is_local
 from fetchly.crawler.polite_fetch import PoliteFetch
 from fetchly.crawler.politeness import Politeness
+from fetchly.crawler.render_choice import RenderChoice
 from fetchly.crawler.scope import Scope
 from fetchly.crawling.coordinator import Coordinator, Signals
 from fetchly.crawling.deliveries import Deliveries
@@ -25,31 +26,36 @@ from fetchly.crawling.events import Nudge
 from fetchly.crawling.fetching import Fetching, PageReader
 from fetchly.crawling.options import CrawlOptions
 from fetchly.crawling.results import PageResult
+from fetchly.crawling.subject import Subject
 from fetchly.crawling.summary import CrawlProgress, CrawlSummary, summary_of
 from fetchly.crawling.workers import Extraction, Inbox
 from fetchly.document.reader import ReadOptions
-from fetchly.errors import ConfigurationError
 from fetchly.extraction.extractor import ExtractionOptions, Extractor
 from fetchly.extraction.format import FORMAT_VERSION
 from fetchly.extraction.generator import Generator
-from fetchly.extraction.schema import UserSchema
+from fetchly.governing.governor import Governor, Tabs
+from fetchly.governing.memory_limit import memory_limit
 
 R = TypeVar("R")
 
 _NO_MATTER = frozenset(("draft", "should_stop"))
 _END_WAIT_S = 10.0
+_BATCH = 1000  # pages to begin with that are queued in a transaction
 
 
 @dataclass(frozen=True, slots=True)
 class Means:
     """What a crawl works with, and does not close: how pages are read, under which policy, and who writes records.
-    `render` is how the reader renders."""
+    `render` is how the reader renders, `browsing` names what it does in a browser; `choice` is what it learns of sites
+    meanwhile, kept in the crawl's state."""
 
     reader: PageReader
     read_options: ReadOptions
     policy: FetchPolicy
     render: str
     generator: Generator
+    choice: RenderChoice = field(default_factory=RenderChoice)
+    browsing: str = ""
 
 
 class Crawl(Generic[R]):
@@ -65,47 +71,63 @@ class Crawl(Generic[R]):
 
     def __init__(
         self,
-        seeds: Sequence[str],
-        schema: UserSchema,
+        subject: Subject,
         means: Means,
         options: CrawlOptions,
         extraction_options: ExtractionOptions,
         convert: Callable[[PageResult], R],
         say: Callable[[str], None] = lambda line: None,
     ) -> None:
-        addresses = _addresses(seeds)
-        scope = Scope(addresses, options.follow, options.exclude)
+        Scope(subject.seeds, options.follow, options.exclude)  # what is wrong with it is said before a model is loaded
         self._convert = convert
         self._signals = Signals()
         self._inbox: Inbox = Inbox()
         self._deliveries = Deliveries(self._nudge)
         stopping = replace(extraction_options, should_stop=self._signals.abort.is_set)
-        extractor = Extractor(means.generator, schema, stopping)
-        settings = _settings(addresses, extractor, means, options)
+        extractors = {name: Extractor(means.generator, schema, stopping) for name, schema in subject.schemas.items()}
+        self.settings = _settings(subject, extraction_options, means, options)
+        self._governor = _governor(means, options, say)
         self._fetcher = HttpFetcher(means.policy)
         frontier = Frontier(
             options.state,
-            settings,
+            self.settings,
             resume=options.resume,
             limit=options.limit,
             in_levels=options.depth is not None,
+            per_shape=options.per_shape,
         )
-        with frontier.transaction():
-            frontier.add(addresses, depth=0)
-        if options.failed:
-            frontier.queue_failed()
+        means.choice.restore(frontier.render_choice())
+        try:
+            for batch in _batches(itertools.chain(subject.seeds, subject.listed)):
+                with frontier.transaction():
+                    frontier.add(batch, depth=0)
+            if options.failed:
+                frontier.queue_failed()
+            begun_with = (host for host in frontier.hosts_begun_with() if not is_local(host))
+            hosts = (*begun_with, *(address_of(url).host for url in subject.sitemaps))
+            scope = Scope(subject.seeds, options.follow, options.exclude, hosts)
+            self.run = frontier.run
+        except BaseException:
+            frontier.close()
+            raise
         self._coordinator = Coordinator(
             frontier,
-            self._fetching(scope, means, options),
-            Extraction(extractor, self._inbox),
+            self._fetching(scope, subject, means, options),
+            Extraction(extractors, self._inbox),
             options,
             self._inbox,
             self._deliveries,
             self._signals,
+            self._governor,
             say,
+            subject.sitemaps,
         )
         self._thread = threading.Thread(target=self._coordinator.run, name="fetchly-crawl", daemon=True)
+
+    def start(self) -> Self:
+        """Begin, in the background; before it nothing is fetched. Closing ends also what was never begun."""
         self._thread.start()
+        return self
 
     def __iter__(self) -> Iterator[R]:
         return self
@@ -146,7 +168,13 @@ class Crawl(Generic[R]):
     def summary(self) -> CrawlSummary:
         """Its figures; final once it has ended."""
         coordinator = self._coordinator
-        return summary_of(coordinator.progress, coordinator.tally, stopped=coordinator.stopped)
+        return summary_of(
+            coordinator.progress,
+            coordinator.tally,
+            stopped=coordinator.stopped,
+            coverage=coordinator.coverage.shares(),
+            host=self._governor.use,
+        )
 
     @property
     def is_stopping(self) -> bool:
@@ -167,13 +195,15 @@ class Crawl(Generic[R]):
     def close(self) -> None:
         """Abort what is not at its end, and give everything back. Idempotent."""
         self.abort()
+        if self._thread.ident is None:
+            self._thread.start()  # it finds that it is to end, and gives everything back
         self._thread.join(_END_WAIT_S)
         self._fetcher.close()
 
     def _nudge(self) -> None:
         self._inbox.put(Nudge())
 
-    def _fetching(self, scope: Scope, means: Means, options: CrawlOptions) -> Fetching:
+    def _fetching(self, scope: Scope, subject: Subject, means: Means, options: CrawlOptions) -> Fetching:
         politeness = Politeness(options.delay_s, options.host_slots)
 
         def politely(cut_at: int) -> PoliteFetch:
@@ -190,29 +220,39 @@ class Crawl(Generic[R]):
             fetch=politely(sitemap.MAX_BYTES),
             agent=agent,
             should_stop=self._signals.abort.is_set,
+            choice=means.choice,
+            with_signatures=options.near_duplicates is not None,
+            choose=subject.choose,
+            asking=subject.asking,
         )
 
 
-def _addresses(seeds: Sequence[str]) -> list[Address]:
-    if not seeds:
-        raise ConfigurationError("there is no seed to begin with", hint="name a URL")
-    return [address_of(seed.strip().partition("#")[0]) for seed in seeds]
+def _governor(means: Means, options: CrawlOptions, say: Callable[[str], None]) -> Governor:
+    """For what there is besides the model, which is loaded by now."""
+    tabs = means.reader if isinstance(means.reader, Tabs) else None
+    governor = Governor(memory_limit(options.memory_limit), options.concurrency, tabs, say)
+    governor.check()
+    return governor
 
 
-def _settings(
-    addresses: Sequence[Address], extractor: Extractor, means: Means, options: CrawlOptions
-) -> dict[str, Any]:
+def _batches(addresses: Iterator[Address]) -> Iterator[list[Address]]:
+    while batch := list(itertools.islice(addresses, _BATCH)):
+        yield batch
+
+
+def _settings(subject: Subject, drawn: ExtractionOptions, means: Means, options: CrawlOptions) -> Mapping[str, Any]:
     """What the records of a crawl depend on. How far and how fast it goes may differ from run to run."""
-    drawn = extractor.options
     return {
-        "seeds": [address.url for address in addresses],
+        **subject.settings,
         "follow": options.follow,
         "exclude": options.exclude,
         "depth": options.depth,
         "sitemap": options.sitemap,
+        "near_duplicates": options.near_duplicates,
         "render": means.render,
+        "browsing": means.browsing,
         "keep_hidden": means.read_options.keep_hidden,
-        "schema": hashlib.sha256(json.dumps(extractor.schema.json).encode()).hexdigest()[:12],
+        "schema": subject.digest,
         "model": means.generator.identity,
         "format": FORMAT_VERSION,
         "extraction": {f.name: getattr(drawn, f.name) for f in fields(drawn) if f.name not in _NO_MATTER},

@@ -4,18 +4,23 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Protocol
 
 from fetchly.crawler.fingerprint import Address, address_of
 from fetchly.crawler.frontier import QueuedPage
+from fetchly.crawler.local_pages import is_local, local_address
 from fetchly.crawler.politeness import Outcome, Politeness
+from fetchly.crawler.render_choice import RenderChoice
 from fetchly.crawler.robots import Robots, origin_of
 from fetchly.crawler.robots_tags import robots_tags_of
 from fetchly.crawler.scope import NOT_FOLLOWED, Scope
+from fetchly.crawler.signatures import signature_of
 from fetchly.crawler.sitemap import SitemapNote, sitemap_urls
 from fetchly.crawling.events import FailedPage, OriginAsked, ReadPage, RefusedPage, SitemapPages
+from fetchly.crawling.results import RECORD
+from fetchly.document.links import in_charset
 from fetchly.document.media import NotHtml
 from fetchly.document.reader import ReadOptions
 from fetchly.errors import DocumentError, FetchError
@@ -28,6 +33,7 @@ REDIRECTED = "REDIRECTED"
 """Why a page is skipped that redirects to another origin, whose page is queued in its place."""
 
 _SITEMAP_BATCH = 1000
+_LISTS = frozenset(("feed", "sitemap"))
 
 
 class PageReader(Protocol):
@@ -35,7 +41,7 @@ class PageReader(Protocol):
 
     def read(
         self,
-        target: str,
+        target: str | Page,
         options: ReadOptions,
         should_stop: ShouldStop | None = None,
         may_follow: Callable[[str], object] | None = None,
@@ -56,7 +62,10 @@ class LedElsewhere(FetchError):
 class Fetching:
     """Everything that the fetching threads share, and what they do with it. Thread-safe as its parts are.
 
-    `fetch` is for what belongs to a site and is no page of it (sitemaps); `agent` is our product token.
+    `fetch` is for what belongs to a site and is no page of it (sitemaps); `agent` is our product token; `choice` is
+    what the reader learns of sites. `choose` names the schema of a page, None for one that is read for its links alone;
+    those of `asking` want links marked in the text.
+    `with_signatures`: near-duplicates are looked for.
     """
 
     reader: PageReader
@@ -67,32 +76,70 @@ class Fetching:
     fetch: Callable[[str], Page]
     agent: str
     should_stop: ShouldStop
+    choice: RenderChoice = field(default_factory=RenderChoice)
+    with_signatures: bool = False
+    choose: Callable[[Address], str | None] = lambda address: RECORD
+    asking: frozenset[str] = frozenset()
 
-    def read(self, page: QueuedPage) -> ReadPage | FailedPage | RefusedPage:
-        """Fetch and read one page, whose host's turn was taken for it; the turn is given back here."""
-        outcome = Outcome()
+    def read(self, page: QueuedPage) -> Iterator[ReadPage | FailedPage | RefusedPage | SitemapPages]:
+        """Fetch and read one page, whose host's turn was taken for it; the turn is given back here.
+
+        Who names a feed or a sitemap as a seed wants the pages that it lists: they come first. Others are met by
+        chance, and what they list is linked from the site's pages, too.
+        """
+        came = self._from_disk(page) if is_local(page.host) else self._came(page)
+        if isinstance(came, NotHtml) and is_local(page.host):
+            yield RefusedPage(page, f"NOT_HTML_{came.family.upper()}", came.line())
+        elif isinstance(came, NotHtml):
+            is_list = page.depth == 0 and came.family in _LISTS
+            try:
+                yield from self._listed(origin_of(page.url), [page.url] if is_list else [])
+            except Exception as error:  # also a bug of ours that one file brings out
+                yield FailedPage(page, error)
+                return
+            yield RefusedPage(page, f"NOT_HTML_{came.family.upper()}", came.line(), is_list=is_list)
+        else:
+            yield came
+
+    def _from_disk(self, page: QueuedPage) -> ReadPage | FailedPage | NotHtml:
+        """A page for which no host is asked; its links lead nowhere."""
         try:
-            reading = self.reader.read(page.url, self.options, self.should_stop, partial(self._check_way, page))
+            final = local_address(page.url, page.host)
+            schema = self.choose(final)
+            reading = self.reader.read(page.url, self._options_for(schema), self.should_stop)
+            return self._read_page(page, final, schema, reading)
+        except NotHtml as error:
+            return error
+        except Exception as error:  # also a bug of ours that one file brings out
+            return FailedPage(page, error)
+
+    def _came(self, page: QueuedPage) -> ReadPage | FailedPage | RefusedPage | NotHtml:
+        outcome, was_asked = Outcome(), True
+        try:
+            expected = self._options_for(self.choose(address_of(page.url)))
+            reading = self.reader.read(page.url, expected, self.should_stop, partial(self._check_way, page))
             outcome = Outcome(status=reading.page.status)
+            was_asked = reading.page.from_cache != "fresh" or bool(reading.page.redirects)
         except LedElsewhere as error:
             outcome = Outcome(status=302)
             return RefusedPage(page, error.code, error.message, error.to if error.is_queued else None)
         except FetchError as error:
-            outcome = Outcome.of_error(error)
+            # A page that brings a browser down has been answered: its host is well.
+            outcome = Outcome(status=200) if error.code == "BROWSER_CRASHED" else Outcome.of_error(error)
             return FailedPage(page, error)
         except NotHtml as error:
             # What a link may well lead to, and no record is to be had of.
             outcome = Outcome(status=200)
-            return RefusedPage(page, f"NOT_HTML_{error.family.upper()}", error.line())
+            return error
         except DocumentError as error:
             outcome = Outcome(status=200)
             return FailedPage(page, error)
         except Exception as error:  # also a bug of ours that one page brings out
             return FailedPage(page, error)
         finally:
-            self.politeness.end(page.host, outcome)
+            self.politeness.end(page.host, outcome, was_asked=was_asked)
         try:
-            return self._judged(page, reading)
+            return self._judged(page, reading, expected)
         except Exception as error:
             return FailedPage(page, error)
 
@@ -104,30 +151,51 @@ class Fetching:
             return OriginAsked(origin, error)
         if rules.crawl_delay_s is not None:
             self.politeness.set_crawl_delay(address_of(f"{origin}/").host, rules.crawl_delay_s)
-        return OriginAsked(origin, None)
+        return OriginAsked(origin, None, rules.notes)
 
     def list_pages(self, origin: str) -> Iterator[SitemapPages]:
         """The pages of the crawl that a site's sitemaps list, in batches: those that its robots.txt names, or the one
         that is there by custom."""
-        notes: list[SitemapNote] = []
         try:
             named = self.robots.rules_for(f"{origin}/").sitemaps or (f"{origin}/sitemap.xml",)
-            entries = itertools.chain.from_iterable(sitemap_urls(url, self.fetch, report=notes.append) for url in named)
+            yield from self._listed(origin, named)
+        except Exception as error:  # also a bug of ours that one file brings out
+            yield SitemapPages(origin, (), True, error=error)
+        else:
+            yield SitemapPages(origin, (), True)
+
+    def list_named(self, sitemap: str) -> Iterator[SitemapPages]:
+        """The pages of the crawl that a sitemap lists which the user has named."""
+        try:
+            yield from self._listed(sitemap, [sitemap])
+        except Exception as error:  # also a bug of ours that one file brings out
+            yield SitemapPages(sitemap, (), True, error=error)
+        else:
+            yield SitemapPages(sitemap, (), True)
+
+    def _listed(self, origin: str, files: Iterable[str]) -> Iterator[SitemapPages]:
+        notes: list[SitemapNote] = []
+        entries = itertools.chain.from_iterable(sitemap_urls(url, self.fetch, report=notes.append) for url in files)
+        failure: Exception | None = None
+        try:
             while batch := [entry.url for entry in itertools.islice(entries, _SITEMAP_BATCH)]:
                 yield SitemapPages(origin, self._in_scope(batch))
-        except Exception as error:  # also a bug of ours that one file brings out
-            yield SitemapPages(origin, (), True, tuple(notes), error)
-        else:
-            yield SitemapPages(origin, (), True, tuple(notes))
+        except Exception as error:
+            failure = error
+        if notes:
+            yield SitemapPages(origin, (), notes=tuple(notes))
+        if failure is not None:
+            raise failure
 
     def _check_way(self, page: QueuedPage, url: str) -> None:
-        """Before a redirect is followed. One to another origin is not: it waits for its host's turn, and its rules."""
+        """Before a redirect is followed, or where scripts lead. One to another origin is not: it waits for its host's
+        turn, and its rules."""
         to = address_of(url)
         code = self._out_of_scope(page, to)
         if code is not None:
-            raise LedElsewhere(code, f"it redirects to {url}", to)
+            raise LedElsewhere(code, f"it leads to {url}", to)
         if origin_of(url) != origin_of(page.url):
-            raise LedElsewhere(REDIRECTED, f"it redirects to {url}", to, is_queued=True)
+            raise LedElsewhere(REDIRECTED, f"it leads to {url}", to, is_queued=True)
         self._check_rules(to)
 
     def _check_rules(self, to: Address) -> None:
@@ -136,8 +204,8 @@ class Fetching:
         if forbidden is not None:
             raise LedElsewhere(forbidden.code, forbidden.line(), to)
 
-    def _judged(self, page: QueuedPage, reading: Reading) -> ReadPage | RefusedPage:
-        """A browser may have been led out of the crawl, or to where robots.txt forbids: it asks nobody."""
+    def _judged(self, page: QueuedPage, reading: Reading, read_with: ReadOptions) -> ReadPage | RefusedPage:
+        """In a browser, a page may have taken another address of its site without asking for it."""
         final = address_of(reading.page.url or page.url)
         code = self._out_of_scope(page, final)
         if code is not None:
@@ -145,22 +213,44 @@ class Fetching:
         forbidden = self.robots.rules_for(final.url).refusal(final.url) if reading.page.rendered else None
         if forbidden is not None:
             return RefusedPage(page, forbidden.code, forbidden.line())
+        schema = self.choose(final) if self.scope.follows(final) else None
+        if schema is not None and self._options_for(schema) != read_with:  # it led to a page of another schema
+            again = self.reader.read(reading.page, self._options_for(schema), self.should_stop)
+            reading = replace(reading, document=again.document, read_ms=reading.read_ms + again.read_ms)
         tags = robots_tags_of(reading.page, self.agent)
-        links = [] if tags.nofollow else [link.url for link in reading.document.links if link.id.startswith("L")]
+        found = () if tags.nofollow else reading.document.links
+        links = [in_charset(link.url, reading.document.encoding) for link in found if link.id.startswith("L")]
         asks = ("the page asks search engines not to list it (noindex)",) if tags.noindex else ()
+        return self._read_page(page, final, schema, reading, self._in_scope(links), asks)
+
+    def _read_page(
+        self,
+        page: QueuedPage,
+        final: Address,
+        schema: str | None,
+        reading: Reading,
+        links: tuple[Address, ...] = (),
+        notes: tuple[str, ...] = (),
+    ) -> ReadPage:
         return ReadPage(
             page=page,
             final=final,
             document=reading.document,
-            links=self._in_scope(links),
-            is_wanted=self.scope.follows(final),
+            links=links,
+            schema=schema,
             status=reading.page.status,
             redirects=reading.page.redirects,
             rendered=reading.page.rendered,
-            warnings=(*reading.warnings, *asks),
+            warnings=(*reading.warnings, *notes),
             fetch_ms=reading.fetch_ms,
             read_ms=reading.read_ms,
+            render_ms=reading.render_ms,
+            from_cache=reading.page.from_cache,
+            signature=signature_of(reading.document) if self.with_signatures else None,
         )
+
+    def _options_for(self, schema: str | None) -> ReadOptions:
+        return replace(self.options, link_marks=schema in self.asking)
 
     def _out_of_scope(self, page: QueuedPage, to: Address) -> str | None:
         """A seed may be where nothing is followed, and may lead there."""

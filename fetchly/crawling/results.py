@@ -10,11 +10,14 @@ from typing import Any
 from fetchly.extraction.generator import ExtractionStats
 from fetchly.goods import Evidence
 
+RECORD = "record"
+"""What the schema is called of a crawl that has one."""
+
 
 @dataclass(frozen=True, slots=True)
 class PageResult:
     """A page of a crawl and its record. `requested` is the URL as it was found, `url` where it led; `value` is the JSON
-    value of the record; the rest is as in the SDK's Result."""
+    value of the record, `schema` the name of its schema; the rest is as in the SDK's Result."""
 
     requested: str
     url: str
@@ -27,6 +30,7 @@ class PageResult:
     attempt: int
     identity: str
     stats: ExtractionStats
+    schema: str = RECORD
 
     @property
     def records(self) -> int:

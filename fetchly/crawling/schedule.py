@@ -9,12 +9,15 @@ from dataclasses import dataclass
 from functools import partial
 
 from fetchly.crawler.frontier import Failure, Frontier, QueuedPage
+from fetchly.crawler.local_pages import is_local
 from fetchly.crawler.robots import origin_of
-from fetchly.crawling.events import FailedPage, OriginAsked, ReadPage, RefusedPage
+from fetchly.crawling.events import Event, OriginAsked
 from fetchly.crawling.failures import failure_of
 from fetchly.crawling.fetching import Fetching
 from fetchly.crawling.workers import Work
 
+HOST_SILENT = "HOST_SILENT"
+"""Why the pages of a host fail that has answered nothing for long: without a request, and for --resume --failed."""
 ROBOTS_WAITS = 2
 """How often a site whose robots.txt is out of reach is waited for, before its pages fail (for --resume --failed)."""
 _AT_ONCE = 200  # pages that are refused before events are looked at again
@@ -31,7 +34,7 @@ class Task:
 class Schedule:
     """Takes pages from the frontier when they may be fetched. `wake_at` is the clock's reading from which on it is
     worth asking again, without anything else having happened. `refused` is told of pages that
-    fail unfetched, and of seeds that robots.txt forbids."""
+    fail unfetched (of a silent host, of the first one alone), and of seeds that robots.txt forbids."""
 
     def __init__(
         self,
@@ -48,6 +51,7 @@ class Schedule:
         self._closed: dict[str, Failure] = {}
         self._held: dict[str, float] = {}
         self._waits: Counter[str] = Counter()
+        self._silent: set[str] = set()
         self._turn = 0
         self.wake_at = math.inf
 
@@ -69,6 +73,15 @@ class Schedule:
             self._closed[origin] = failure_of(error)
 
     def _of_host(self, host: str) -> Task | None:
+        if is_local(host):
+            page = self._frontier.peek(host)
+            if page is None:
+                return None
+            self._frontier.take(page)
+            return Task(partial(self._read, page), page)
+        if self._fetching.politeness.is_silent(host):
+            self._give_up(host)
+            return None
         ready_at = max(self._fetching.politeness.ready_at(host), self._held.get(host, -math.inf))
         if ready_at > self._clock():
             self.wake_at = min(self.wake_at, ready_at)
@@ -105,6 +118,21 @@ class Schedule:
         self.wake_at = -math.inf
         return None
 
+    def _give_up(self, host: str) -> None:
+        for _ in range(_AT_ONCE):
+            page = self._frontier.peek(host)
+            if page is None:
+                return
+            why = f"{HOST_SILENT} {page.url}: {host} has given no answer for long, and is asked no more"
+            hint = "its other pages fail like this one; --resume --failed tries them again"
+            failure = Failure(HOST_SILENT, f"{why} ({hint})", retryable=True)
+            self._frontier.take(page)
+            self._frontier.fail(page, failure, counts=False)
+            if host not in self._silent:
+                self._silent.add(host)
+                self._refused(page, failure)
+        self.wake_at = -math.inf
+
     def _begun(self, page: QueuedPage) -> Task | None:
         if not self._fetching.politeness.begin(page.host):
             return None
@@ -114,10 +142,10 @@ class Schedule:
     def _ask(self, origin: str) -> Iterator[OriginAsked]:
         yield self._fetching.ask_origin(origin)
 
-    def _read(self, page: QueuedPage) -> Iterator[ReadPage | FailedPage | RefusedPage]:
-        yield self._fetching.read(page)
+    def _read(self, page: QueuedPage) -> Iterator[Event]:
+        yield from self._fetching.read(page)
 
     def _fail(self, page: QueuedPage, failure: Failure) -> None:
         self._frontier.take(page)
-        self._frontier.fail(page, failure)
+        self._frontier.fail(page, failure, counts=False)
         self._refused(page, failure)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import queue
 import threading
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 
 from fetchly.crawling.events import Event, Extracted, ReadPage
@@ -53,13 +53,14 @@ class Workers:
 
 
 class Extraction:
-    """One thread that writes the records of read pages, one at a time: the model takes no more. `identity` is what a
-    record depends on besides its page."""
+    """One thread that writes the records of read pages, one at a time: the model takes no more. `extractors` are by the
+    names of their schemas; `identities` are what a record depends on besides its page, `schemas` the user's."""
 
-    def __init__(self, extractor: Extractor, inbox: Inbox) -> None:
-        self._extractor = extractor
+    def __init__(self, extractors: Mapping[str, Extractor], inbox: Inbox) -> None:
+        self._extractors = extractors
         self._workers = Workers(1, inbox, "fetchly-extract")
-        self.identity = extractor.identity
+        self.identities = {name: extractor.identity for name, extractor in extractors.items()}
+        self.schemas = {name: extractor.schema.json for name, extractor in extractors.items()}
 
     def submit(self, read: ReadPage) -> None:
         """Have the record of a page written."""
@@ -67,21 +68,25 @@ class Extraction:
 
     def tokens(self, read: ReadPage) -> int:
         """About how many tokens of a page the model will read: a token is some four characters."""
-        return min(self._extractor.budget, len(read.document.text) // 4 + 1)
+        return min(self._of(read).budget, len(read.document.text) // 4 + 1)
 
     @property
     def most_tokens(self) -> int:
         """No page takes more."""
-        return self._extractor.budget
+        return max(extractor.budget for extractor in self._extractors.values())
 
     def close(self) -> None:
         """End the thread."""
         self._workers.close()
 
+    def _of(self, read: ReadPage) -> Extractor:
+        assert read.schema is not None
+        return self._extractors[read.schema]
+
     def _extracted(self, read: ReadPage) -> Extracted:
         started = time.perf_counter()
         try:
-            extraction = self._extractor.extract(read.document)
+            extraction = self._of(read).extract(read.document)
         except Exception as error:  # also a bug of ours that one page brings out
             return Extracted(read, None, error, 1000 * (time.perf_counter() - started))
         return Extracted(read, extraction, None, 1000 * (time.perf_counter() - started))

@@ -150,6 +150,8 @@ class Walker:
             name = element.get("aria-label") if element.get("role") == "img" else ""
             if name:
                 self._run.add(f" {name} ")
+            if tag == "map":
+                self._links.add_areas(element)
         elif tag == "math" and element.get("alttext"):
             self._run.add(element.get("alttext"))
         else:

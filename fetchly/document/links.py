@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from urllib.parse import urljoin
+from urllib.parse import quote, urljoin
 
 from fetchly.document.clean import collapse
 from fetchly.document.dom import Dom, Element
@@ -12,6 +12,7 @@ from fetchly.goods import Link
 
 # `javascript:`, `data:` and `about:` lead nowhere that a record could name.
 _FOLLOWED = ("http://", "https://", "mailto:", "tel:", "ftp://", "file:")
+_LETTERS = re.compile(r"[^\x00-\x7f]+")
 _CONTROLS = re.compile(r"[\t\r\n\0]")  # WHATWG: removed inside, spaces stripped outside
 MAX_URL = 4096
 
@@ -50,6 +51,15 @@ class LinkTable:
         """Register a link; its id, or None where it leads nowhere."""
         return self._added(self._links, "L", href, text, element)
 
+    def add_areas(self, image_map: Element) -> None:
+        """Register what the parts of a picture lead to: a reader clicks them, and no word of the page names them."""
+        stack: list[Element] = [image_map]
+        while stack:
+            element = stack.pop()
+            if element.tag == "area" and element.get("href"):
+                self.add(element.get("href"), collapse(element.get("alt")), element)
+            stack.extend(child for child in reversed(element.children) if isinstance(child, Element))
+
     def add_image(self, source: str, text: str, element: Element) -> str | None:
         """Register an image; its id, or None where its address is none."""
         return self._added(self._images, "I", source, text, element)
@@ -70,6 +80,22 @@ class LinkTable:
             for table in (self._links, self._images)
             for url, entry in table.items()
         )
+
+
+def in_charset(url: str, charset: str) -> str:
+    """A link of a page in that charset as a browser sends it: letters of the query in the charset, where it has them.
+
+    Source: WHATWG URL, "query state"; of UTF-16, of a charset that python does not know and of lone surrogates, UTF-8.
+    """
+    place, mark, query = url.partition("?")
+    if query.isascii():
+        return url
+    codec = "utf-8" if charset.lower().startswith("utf") else charset
+    try:
+        said = _LETTERS.sub(lambda found: quote(found[0].encode(codec, "xmlcharrefreplace"), safe=""), query)
+    except (LookupError, UnicodeError):
+        said = _LETTERS.sub(lambda found: quote(found[0], errors="replace"), query)
+    return f"{place}{mark}{said}"
 
 
 def base_url(dom: Dom, page_url: str | None) -> str | None:

@@ -59,7 +59,7 @@ def needs_scripts(page: Page, document: Document | None) -> str:
         return ""
     if document is None:
         return "it has scripts and no text" if any(map(_runs, islice(_tags(page.body), _TAGS_READ))) else ""
-    characters = sum(len(block.text) for block in document.blocks if _is_body_text(block.kind, block.css_path))
+    characters = _body_characters(document)
     if characters >= FEW_CHARACTERS:
         return ""
     tags = list(islice(_tags(page.body), _TAGS_READ))
@@ -72,6 +72,16 @@ def needs_scripts(page: Page, document: Document | None) -> str:
     if characters < VERY_FEW_CHARACTERS and builds:
         return f"it has {characters} characters of text and scripts"
     return ""
+
+
+def brought_more(before: Document | None, after: Document) -> bool:
+    """Whether scripts have filled a page: it has at least twice the text of its answer. None: that had no text."""
+    characters = _body_characters(before) if before is not None else 0
+    return before is None or _body_characters(after) >= max(1, 2 * characters)
+
+
+def _body_characters(document: Document) -> int:
+    return sum(len(block.text) for block in document.blocks if _is_body_text(block.kind, block.css_path))
 
 
 def _is_body_text(kind: str, css_path: str) -> bool:

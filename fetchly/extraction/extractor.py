@@ -11,7 +11,15 @@ from typing import Any, Literal
 from fetchly.errors import ConfigurationError, DocumentError, Interrupted, RecordInvalid
 from fetchly.extraction.decoding import bind_links, decoding_schema
 from fetchly.extraction.format import FORMAT_VERSION
-from fetchly.extraction.generator import ExtractionStats, GenerationTask, Generator, SchemaMode, SchemaNotice, Verify
+from fetchly.extraction.generator import (
+    ExtractionStats,
+    GenerationTask,
+    Generator,
+    RecalledFailure,
+    SchemaMode,
+    SchemaNotice,
+    Verify,
+)
 from fetchly.extraction.grounding import Grounder
 from fetchly.extraction.page_context import page_context
 from fetchly.extraction.prompt import PAGE_BUDGET, SYSTEM, PagePrompt, build_prompt, render_task
@@ -148,7 +156,7 @@ class Extractor:
                 generated = self._generator.generate(self._task(shown, schema, attempt))
             except RecordInvalid as error:
                 # It came to no end. Small models loop where nothing is left to chance; the noise of a redraw ends that.
-                stats = stats.plus(ExtractionStats(attempts=1))
+                stats = stats.plus(ExtractionStats(attempts=1, cached_answers=int(isinstance(error, RecalledFailure))))
                 failure = error
                 continue
             drawn = replace(generated.stats, left_out_blocks=sections.left_out_blocks, attempts=1)

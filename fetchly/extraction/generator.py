@@ -6,7 +6,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any, Literal, Protocol
 
-from fetchly.goods import Prompt
+from fetchly.errors import RecordInvalid
+from fetchly.goods import CacheUse, Prompt
 
 SchemaMode = Literal["strict", "check"]
 """strict refuses a schema with keywords that cannot be enforced while writing; check re-checks and draws again."""
@@ -36,7 +37,8 @@ class ExtractionStats:
     the drafter that proposed them. `ttft_ms` runs to the first token of the first attempt. `fetch_ms` includes
     rendering; `fetch_ms` and `read_ms` are the page's, not the generator's. `left_out_blocks` and
     `left_out_characters` are what the page had beyond the budget, `left_out_data` the values of its structured data
-    that stand in no block, `hidden_characters` what it hides from its reader.
+    that stand in no block, `hidden_characters` what it hides from its reader. `cached_answers` of the attempts were
+    answered from the cache, without any work; `page_from_cache` is the page's `from_cache`.
     """
 
     prompt_tokens: int = 0
@@ -61,6 +63,13 @@ class ExtractionStats:
     left_out_data: int = 0
     hidden_characters: int = 0
     attempts: int = 1
+    cached_answers: int = 0
+    page_from_cache: CacheUse = "no"
+
+    @property
+    def cached(self) -> bool:
+        """Whether the model had nothing to do: every attempt was answered from the cache."""
+        return 0 < self.attempts == self.cached_answers
 
     @property
     def acceptance_length(self) -> float:
@@ -75,7 +84,7 @@ class ExtractionStats:
     def as_dict(self) -> dict[str, Any]:
         """All figures by name, derived ones included, for JSON."""
         derived = {"acceptance_length": self.acceptance_length, "tokens_per_second": self.tokens_per_second}
-        return {**asdict(self), **derived}
+        return {**asdict(self), **derived, "cached": self.cached}
 
     def plus(self, other: ExtractionStats) -> ExtractionStats:
         """Both attempts' work together; what was left out of the page is the same for both."""
@@ -105,6 +114,8 @@ class ExtractionStats:
             left_out_data=max(self.left_out_data, other.left_out_data),
             hidden_characters=max(self.hidden_characters, other.hidden_characters),
             attempts=self.attempts + other.attempts,
+            cached_answers=self.cached_answers + other.cached_answers,
+            page_from_cache=self.page_from_cache,
         )
 
 
@@ -133,6 +144,10 @@ class Generated:
 
     text: str
     stats: ExtractionStats = ExtractionStats()
+
+
+class RecalledFailure(RecordInvalid):
+    """An answer that came to no end, as it did before: it cost nothing to find out."""
 
 
 class Generator(Protocol):

@@ -6,8 +6,10 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import psutil
@@ -15,10 +17,11 @@ import pytest
 
 from fetchly.crawler import browser_process
 from fetchly.crawler.browser import BrowserRenderer
+from fetchly.crawler.chromium import BrowserMissing
 from fetchly.crawler.http import FetchPolicy
 from fetchly.errors import FetchError
 from tests.support.browser import gone, needs_browser, processes_of, temporary_folders
-from tests.support.site import Site, answer
+from tests.support.site import Site, Visit, answer
 
 pytestmark = needs_browser
 
@@ -158,6 +161,28 @@ def test_a_driver_that_dies_is_replaced(site: Site) -> None:
         assert b"hello" in renderer.render(site.url()).body
 
 
+def test_a_browser_that_has_worked_and_fails_is_the_trouble_of_a_page(
+    site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A machine that is short of something for a while ends no crawl; a browser that never worked does."""
+
+    async def nothing(*_: object) -> None:
+        return None
+
+    with BrowserRenderer(FetchPolicy(allow_private=True)) as renderer:
+        renderer.render(site.url())
+        with monkeypatch.context() as patch:
+            patch.setattr(browser_process.BrowserProcess, "_open", nothing)
+            with pytest.raises(FetchError) as failed:
+                renderer.render(site.url())
+            assert (failed.value.code, failed.value.retryable, failed.value.url) == (
+                "BROWSER_CRASHED", True, site.url(),
+            )  # fmt: skip
+            with BrowserRenderer(FetchPolicy(allow_private=True)) as other, pytest.raises(BrowserMissing):
+                other.render(site.url())
+        assert b"hello" in renderer.render(site.url()).body
+
+
 def test_a_forgotten_renderer_ends_its_browser(site: Site) -> None:
     renderer = BrowserRenderer(FetchPolicy(allow_private=True))
     renderer.render(site.url())
@@ -165,3 +190,40 @@ def test_a_forgotten_renderer_ends_its_browser(site: Site) -> None:
     assert started
     del renderer
     assert gone(started)
+
+
+def test_tabs_are_taken_away_and_given_back_while_pages_wait(site: Site) -> None:
+    """Without a tab no page begins, and the browser gives its memory back; nothing that waits is lost."""
+    release = threading.Event()
+
+    def held(visit: Visit) -> None:
+        release.wait(15)
+        visit.send(answer(b"<p>held"))
+
+    site.routes["/held"] = held
+    with BrowserRenderer(FetchPolicy(allow_private=True), tabs=3) as renderer, ThreadPoolExecutor(4) as threads:
+        assert renderer.pids() == ()
+        assert b"hello" in renderer.render(site.url()).body
+        started = processes_of(os.getpid())
+        assert len(renderer.pids()) > 2  # the driver, the browser, its parts
+        assert psutil.Process(renderer.pids()[0]).ppid() == os.getpid()
+        assert family_of(renderer)[0].pid in renderer.pids()
+        open_ones = [threads.submit(renderer.render, site.url("/held"), timeout_s=20) for _ in range(2)]
+        while sum(visit.path == "/held" for visit in site.visits) < 2:
+            time.sleep(0.01)
+        renderer.set_tabs(1)
+        waiting = threads.submit(renderer.render, site.url())
+        renderer.set_tabs(0)
+        release.set()
+        assert all(b"held" in page.result().body for page in open_ones)
+        assert gone(started)
+        assert renderer.pids() == ()
+        assert not waiting.done()
+        assert [visit.path for visit in site.visits].count("/") == 1
+        renderer.set_tabs(1)
+        assert b"hello" in waiting.result().body
+        assert renderer.pids()
+        renderer.set_tabs(0)
+        renderer.set_tabs(2)  # before, while or after it ends
+        assert b"hello" in renderer.render(site.url()).body
+    assert renderer.pids() == ()

@@ -313,6 +313,6 @@ def test_a_private_address_is_refused_without_a_request() -> None:
 def test_a_page_of_very_many_links_is_taken_whole_and_left_at_the_limit(client: Client) -> None:
     crowd = page("Start", (f"/p/{number}" for number in range(100_000)))
     with CrawlSite(numbered(100_000, fan=0), {"/": crowd}) as site:
-        crawl = crawled(client, site.url("/"), limit=5)
+        crawl = crawled(client, site.url("/"), limit=5, per_shape=200_000)
         assert len(names(crawl)) == 5
     assert crawl.summary.queued == 100_000 - 4

@@ -145,7 +145,22 @@ def test_the_summary_goes_to_a_file_and_a_table(site: CrawlSite, capsys: pytest.
     assert json.loads(Path("stats.json").read_text())["done"] == 12
     said = capsys.readouterr().err
     assert "done                     12" in said
+    assert "of 16,000 tokens waiting" in said
+    assert "fetchly (processors)" in said
     assert "{" not in said
+
+
+def test_a_memory_limit_is_checked_before_anything_is_fetched(
+    site: CrawlSite, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert crawl(site, "--memory-limit", "much") == 2
+    assert "memory_limit is 'much', not an amount of memory (write 2GB, 75% or off)" in capsys.readouterr().err
+    monkeypatch.setenv("FETCHLY_MEMORY_LIMIT", "5MB")
+    assert crawl(site) == 2
+    assert "the limit is 5 MB, and fetchly with its model holds" in capsys.readouterr().err
+    assert not site.log
+    assert crawl(site, "--memory-limit", "off", "-o", "out.jsonl", "--stats-json", "stats.json") == 0
+    assert json.loads(Path("stats.json").read_text())["host"]["held_back"] == {}
 
 
 def test_exit_codes(site: CrawlSite, capsys: pytest.CaptureFixture[str]) -> None:

@@ -152,9 +152,9 @@ def test_robots_and_sitemaps_wait_for_their_hosts_turn(site: Site, fetcher: Http
     turns = Turns()
     politeness = Politeness(2.0, 1, turns)
 
-    def fetch(url: str) -> object:
+    def fetch(url: str, **guide: object) -> object:
         turns.asked.append((turns(), url))
-        return fetcher.fetch(url)
+        return fetcher.fetch(url, **guide)  # type: ignore[arg-type]
 
     polite = PoliteFetch(fetch, politeness, turns.sleep, clock=turns)  # type: ignore[arg-type]
     site.routes |= {

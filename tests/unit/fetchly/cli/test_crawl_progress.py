@@ -1,6 +1,7 @@
 """What is said of a crawl while it goes on."""
 
 import sys
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any, cast
 
@@ -9,6 +10,7 @@ import pytest
 from fetchly.cli.crawl_progress import LINE_EVERY_S, CrawlDisplay, told
 from fetchly.crawler.frontier import FrontierCounts
 from fetchly.crawler.politeness import HostState
+from fetchly.crawling.queues import QueueUse
 from fetchly.crawling.summary import CrawlProgress
 
 HOST = HostState("a.example", "paused", 12.0, 0, 3, 1, 1.0, ())
@@ -28,6 +30,13 @@ def test_the_figures_in_words() -> None:
         "40 pages, 44 records, 5 queued, 2 being fetched, 4 waiting for the model, "
         "4 failed (TIMEOUT 3, HTTP_STATUS 1), 2 skipped, 32 tokens/s"
     )
+
+
+def test_what_waits_for_the_model_and_what_is_held_back() -> None:
+    queues = {"model_tokens": QueueUse(7_900, 12_000, 16_000)}
+    parts = told(replace(PROGRESS, queues=queues, held_back="memory 1.8 GB of 2.0 GB: 1 tab"))
+    assert parts[4] == "4 waiting for the model (7,900 of 16,000 tokens)"
+    assert parts[-1] == "memory 1.8 GB of 2.0 GB: 1 tab"
 
 
 def test_off_a_terminal_it_is_a_line_now_and_then(

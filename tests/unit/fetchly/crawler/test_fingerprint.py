@@ -31,6 +31,8 @@ from fetchly.errors import FetchError, PolicyRefused
         ("http://example.org/a?UTM_Medium=x&gclid=1", "http://example.org/a"),
         ("http://example.org/a?page=2#top", "http://example.org/a?page=2"),
         ("http://[::1]:8080/a", "http://[::1]:8080/a"),
+        ("http://example.org/a;jsessionid=0A1B.node2?x=1&PHPSESSID=77", "http://example.org/a?x=1"),
+        ("http://example.org/(S(lit3py55t21z5v55vlm25s55))/a", "http://example.org/a"),
     ],
 )
 def test_one_spelling_stands_for_its_like(written: str, normal: str) -> None:

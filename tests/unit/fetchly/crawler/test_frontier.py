@@ -238,10 +238,33 @@ def test_notes_are_kept(file: Path) -> None:
 
 
 def test_an_old_state_is_not_overwritten(file: Path) -> None:
-    opened(file).close()
+    frontier = opened(file)
+    with frontier.transaction():
+        frontier.add([address_of("http://a.example/")], 0)
+        page = frontier.peek("a.example")
+        assert page is not None
+        frontier.take(page)
+        frontier.fail(page, Failure("HTTP_404", "no such page"))
+    frontier.close()
     with pytest.raises(ConfigurationError) as caught:
         opened(file)
     assert caught.value.code == "STATE_EXISTS"
+
+
+def test_a_state_in_which_no_page_was_tried_is_no_reason_to_refuse(file: Path) -> None:
+    first = opened(file)
+    with first.transaction():
+        first.add([address_of("http://a.example/")], 0)
+    name = first.run
+    first.close()
+    second = opened(file)
+    assert second.run == name
+    assert second.counts().queued == 1
+    second.close()
+    other = Frontier(file, {"seeds": ["http://other.example/"]})
+    assert other.run != name
+    assert other.counts().queued == 0
+    other.close()
 
 
 def test_resuming_what_was_never_begun_begins(file: Path) -> None:

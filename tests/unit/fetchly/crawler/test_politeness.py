@@ -3,70 +3,19 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 
 import pytest
 
 from fetchly.crawler.answers import status_error
-from fetchly.crawler.polite_fetch import PoliteFetch
-from fetchly.crawler.politeness import HostState, Outcome, Politeness, PolitenessLimits, host_key
-from fetchly.errors import ConfigurationError, FetchError, Interrupted, PolicyRefused
-from fetchly.goods import Page
-
-HOST = "example.org"
-FINE = Outcome(status=200)
-EPOCH = datetime(2026, 1, 1, tzinfo=UTC)
-
-
-@dataclass
-class Times:
-    """A clock that stands still until it is set on, and dice that show what they are told."""
-
-    seconds: float = 1000.0
-    dice: float = 0.5
-    slept: list[float] = field(default_factory=list)
-
-    def __call__(self) -> float:
-        return self.seconds
-
-    def roll(self) -> float:
-        return self.dice
-
-    def now(self) -> datetime:
-        return EPOCH + timedelta(seconds=self.seconds)
-
-    def sleep(self, seconds: float) -> bool:
-        self.slept.append(seconds)
-        self.seconds += seconds
-        return False
+from fetchly.crawler.politeness import Outcome, Politeness, PolitenessLimits, host_key
+from fetchly.errors import ConfigurationError, FetchError
+from tests.support.times import FINE, HOST, Times, ask, polite, state_of, wait_of
 
 
 @pytest.fixture
 def times() -> Times:
     return Times()
-
-
-def polite(
-    times: Times, *, delay_s: float = 1.0, per_host: int = 2, limits: PolitenessLimits | None = None
-) -> Politeness:
-    return Politeness(delay_s, per_host, times, times.roll, now=times.now, limits=limits)
-
-
-def wait_of(politeness: Politeness, times: Times) -> float:
-    return politeness.ready_at(HOST) - times()
-
-
-def state_of(politeness: Politeness) -> HostState:
-    (state,) = politeness.states()
-    return state
-
-
-def ask(politeness: Politeness, times: Times, outcome: Outcome) -> None:
-    """Wait for the turn, ask, learn."""
-    times.seconds = max(times.seconds, politeness.ready_at(HOST))
-    assert politeness.begin(HOST)
-    politeness.end(HOST, outcome)
 
 
 @pytest.mark.parametrize(
@@ -335,56 +284,24 @@ def test_an_outcome_of_an_error_keeps_the_header() -> None:
 # ---- behind its turn
 
 
-def fetched(url: str) -> Page:
-    return Page(url, url, 200, (), b"x")
+def test_a_host_that_never_answers_is_silent_and_any_answer_ends_it(times: Times) -> None:
+    politeness = polite(times, limits=PolitenessLimits(give_up_after=3))
+    for code in ("TIMEOUT", "CONNECTION_FAILED"):
+        ask(politeness, times, Outcome(error_code=code))
+    assert not politeness.is_silent(HOST)
+    ask(politeness, times, Outcome(status=500, error_code="HTTP_STATUS"))
+    for code in ("TIMEOUT", "TLS_FAILED"):
+        ask(politeness, times, Outcome(error_code=code))
+    ask(politeness, times, Outcome())  # never made: neither an answer nor silence
+    assert not politeness.is_silent(HOST)
+    ask(politeness, times, Outcome(error_code="HOST_UNKNOWN"))
+    assert politeness.is_silent(HOST)
+    assert not politeness.is_silent("other")
 
 
-def test_a_polite_fetch_waits_for_its_turn(times: Times) -> None:
-    politeness = polite(times, delay_s=3)
-    fetch = PoliteFetch(fetched, politeness, times.sleep, clock=times)
-    for _ in range(3):
-        assert fetch(f"http://{HOST}/robots.txt").body == b"x"
-    assert times.slept == [3, 3]
-    assert state_of(politeness).in_flight == 0
-
-
-def test_a_polite_fetch_tells_what_it_came_to(times: Times) -> None:
-    def busy(url: str) -> Page:
-        raise status_error(url, 503, "Busy", "20")
-
-    politeness = polite(times)
-    with pytest.raises(FetchError, match="503"):
-        PoliteFetch(busy, politeness, times.sleep, clock=times)(f"http://{HOST}/")
-    assert (wait_of(politeness, times), state_of(politeness).in_flight) == (20, 0)
-
-    def refused(url: str) -> Page:
-        raise PolicyRefused("no", url=url)
-
-    with pytest.raises(PolicyRefused):
-        PoliteFetch(refused, politeness, times.sleep, clock=times)(f"http://{HOST}/")
-    assert state_of(politeness).failures == 1
-
-
-def test_a_polite_fetch_gives_up_on_a_long_pause_at_once(times: Times) -> None:
-    politeness = polite(times)
-    ask(politeness, times, Outcome(status=429, retry_after="3000"))
-    with pytest.raises(FetchError, match="another 3,000 s") as failed:
-        PoliteFetch(fetched, politeness, times.sleep, clock=times)(f"http://{HOST}/")
-    assert (failed.value.code, failed.value.retryable, times.slept) == ("HOST_PAUSED", True, [])
-
-
-def test_a_polite_fetch_gives_up_on_a_slot_that_never_comes_free(times: Times) -> None:
-    politeness = polite(times, per_host=1)
-    politeness.begin(HOST)
-    with pytest.raises(FetchError) as failed:
-        PoliteFetch(fetched, politeness, times.sleep, clock=times, patience_s=10)(f"http://{HOST}/")
-    assert failed.value.code == "HOST_PAUSED"
-    assert 10 <= sum(times.slept) < 11
-
-
-def test_a_stopped_run_waits_for_no_turn(times: Times) -> None:
-    politeness = polite(times)
-    politeness.begin(HOST)
-    with pytest.raises(Interrupted):
-        PoliteFetch(fetched, politeness, lambda seconds: True, clock=times)(f"http://{HOST}/")
-    assert state_of(politeness).in_flight == 1
+def test_requests_that_were_under_way_together_are_one_silence(times: Times) -> None:
+    politeness = polite(times, delay_s=0, per_host=5, limits=PolitenessLimits(give_up_after=2))
+    assert all(politeness.begin(HOST) for _ in range(5))
+    for _ in range(5):
+        politeness.end(HOST, Outcome(error_code="TIMEOUT"))
+    assert not politeness.is_silent(HOST)

@@ -27,6 +27,7 @@ def test_no_delay_means_no_reserve() -> None:
         {"limit": 0}, {"limit": True}, {"limit": 1.5}, {"depth": -1}, {"concurrency": 0}, {"per_host": 0}, {"tries": 0},
         {"delay": -0.1}, {"delay": "1"}, {"delay": float("inf")}, {"delay": float("nan")}, {"waiting_tokens": 0},
         {"resume": True}, {"failed": True, "state": "x"}, {"follow": [1]}, {"delay_s": 1.0}, {"colour": 1},
+        {"memory_limit": "much"},
     ],
 )  # fmt: skip
 def test_what_makes_no_sense_is_refused(values: dict[str, Any]) -> None:

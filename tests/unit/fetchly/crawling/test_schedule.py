@@ -4,17 +4,20 @@ from typing import Any, cast
 
 from fetchly.crawler.fingerprint import address_of
 from fetchly.crawler.frontier import Frontier
-from fetchly.crawler.politeness import Outcome, Politeness
+from fetchly.crawler.politeness import Outcome, Politeness, PolitenessLimits
 from fetchly.crawler.robots import Robots
 from fetchly.crawler.scope import Scope
 from fetchly.crawling.events import OriginAsked
 from fetchly.crawling.fetching import Fetching
-from fetchly.crawling.schedule import ROBOTS_WAITS, Schedule
+from fetchly.crawling.schedule import HOST_SILENT, ROBOTS_WAITS, Schedule
 from fetchly.document.reader import ReadOptions
 from fetchly.errors import FetchError, PolicyRefused
 from fetchly.goods import Page
 
 OPEN = b"User-agent: *\nAllow: /\n"
+
+
+SILENCE = Outcome(error_code="CONNECTION_FAILED")
 
 
 class Clock:
@@ -28,12 +31,12 @@ class Clock:
 class Desk:
     """A schedule over a frontier in memory and a robots.txt in `rules` (an exception: what asking for it raises)."""
 
-    def __init__(self, *urls: str, delay_s: float = 0.0, per_host: int = 1) -> None:
+    def __init__(self, *urls: str, delay_s: float = 0.0, per_host: int = 1, limit: int | None = None) -> None:
         self.clock = Clock()
         self.rules: bytes | Exception = OPEN
         self.asked: list[str] = []
         self.refused: list[str] = []
-        self.frontier = Frontier(None, {})
+        self.frontier = Frontier(None, {}, limit=limit)
         self.politeness = Politeness(delay_s, per_host, self.clock)
         addresses = [address_of(url) for url in urls]
         fetching = Fetching(
@@ -138,3 +141,37 @@ def test_the_pages_of_a_site_that_is_out_of_bounds_fail() -> None:
     assert [desk.next(), desk.next()] == ["robots", None]
     assert desk.frontier.counts().failed == {"ADDRESS_REFUSED": 2}
     assert desk.asked == ["http://a.example/robots.txt"]
+
+
+def test_a_host_that_answers_nothing_is_given_up_and_holds_nobody_up() -> None:
+    desk = Desk(*(f"http://a.example/{number}" for number in range(20)), "http://b.example/1")
+    assert [desk.next() for _ in range(4)] == ["robots", "robots", "http://a.example/0", "http://b.example/1"]
+    asked = 0
+    while not desk.politeness.is_silent("a.example"):
+        desk.politeness.end("a.example", SILENCE)
+        asked += 1
+        desk.clock.now += 1000
+        if not desk.politeness.is_silent("a.example"):
+            assert desk.next() == f"http://a.example/{asked}"
+    assert asked == PolitenessLimits().give_up_after
+    assert desk.next() is None
+    assert desk.frontier.counts().failed == {HOST_SILENT: 20 - asked}
+    assert desk.refused == [HOST_SILENT]  # the others are like it
+    assert desk.frontier.hosts == {}
+
+
+def test_pages_that_were_never_asked_for_leave_their_place_to_others() -> None:
+    desk = Desk("http://a.example/1", "http://a.example/2", "http://b.example/1", limit=1)
+    desk.rules = PolicyRefused("a private address", url="http://a.example/robots.txt", code="ADDRESS_REFUSED")
+    assert desk.next() == "robots"
+    desk.rules = OPEN
+    assert [desk.next(), desk.next()] == ["robots", "http://b.example/1"]
+    assert desk.frontier.is_limit_reached
+    assert desk.frontier.counts().failed == {"ADDRESS_REFUSED": 2}
+
+
+def test_a_host_that_there_is_not_is_not_waited_for() -> None:
+    desk = Desk("http://a.example/1")
+    desk.rules = FetchError("not known", url="http://a.example/robots.txt", code="HOST_UNKNOWN")
+    assert [desk.next(), desk.next()] == ["robots", None]
+    assert desk.frontier.counts().failed == {"HOST_UNKNOWN": 1}

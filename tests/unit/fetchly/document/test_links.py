@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from fetchly.document.links import in_charset
 from fetchly.document.reader import ReadOptions, read_document
 from fetchly.goods import Document, Page
 
@@ -122,3 +123,48 @@ def test_long_and_odd_addresses_end() -> None:
     sources = ["x" * 5000, "," * 100_000, "a, " * 50_000, "http://[bad", "dot." * 1000 + "gif"]
     body = "".join(f"<img src='{source}' srcset='{source}'>" for source in sources)
     assert len(read(f"<p>x{body}").blocks) <= 3
+
+
+@pytest.mark.parametrize(
+    ("body", "found"),
+    [
+        (
+            "<p>x<map name=m><area href=/c alt=Garden><area href=/d></map>",
+            ["/c", "/d"],
+        ),  # a reader clicks into a picture
+        ("<p>x<map hidden><area href=/c></map>", ["/c"]),  # a map is never shown itself
+        ("<p>x<div hidden><map><area href=/c></map></div>", []),
+        ("<p>x<details><summary>More</summary><a href=/c>c</a></details>", ["/c"]),  # one click away
+        ("<p>x<div style='display:none'><a href=/trap>win</a></div>", []),  # a honeypot, as often as a menu
+        ("<p>x<a href=/trap hidden>win</a>", []),
+        ("<p>x<dialog><a href=/c>c</a></dialog>", []),
+        ("<p>x<a href=/c><span hidden>y</span></a>", ["/c"]),
+        ("<link rel=next href=/2><p>x", []),  # no browser shows it; what it names is linked from the page, too
+        ("<p>x<a href=javascript:go(2)>2</a><a href='#top'>up</a><a>no</a>", []),
+        ("<p>x<nav><a href=/c>c</a></nav><footer><a href=/d>d</a></footer>", ["/c", "/d"]),
+        ("<p>x<a rel=nofollow href=/c>c</a>", ["/c"]),
+    ],
+)
+def test_links_are_what_a_reader_reaches(body: str, found: list[str]) -> None:
+    assert [link.url.removeprefix("http://h.example") for link in read(body).links] == found
+
+
+def test_the_parts_of_a_picture_have_their_words_and_leave_the_text_alone() -> None:
+    document = read("<p>x</p><img src=/p.jpg usemap=#m alt=Plan><map name=m><area href=/c alt='The  garden'></map>")
+    assert [block.line for block in document.blocks] == ["x", "[image] Plan [I1]"]
+    assert [(link.id, link.text) for link in document.links] == [("L1", "The garden"), ("I1", "Plan")]
+
+
+@pytest.mark.parametrize(
+    ("charset", "query"),
+    [
+        ("windows-1251", "%E2%E0%F1%FF"),
+        ("utf-8", "%D0%B2%D0%B0%D1%81%D1%8F"),
+        ("utf-16le", "%D0%B2%D0%B0%D1%81%D1%8F"),
+        ("no-such-charset", "%D0%B2%D0%B0%D1%81%D1%8F"),
+        ("iso-8859-1", "%26%231074%3B%26%231072%3B%26%231089%3B%26%231103%3B"),  # as browsers say what they cannot
+    ],
+)
+def test_a_query_is_sent_in_the_charset_of_its_page(charset: str, query: str) -> None:
+    assert in_charset("http://h/вася?a=%20&q=вася&b", charset) == f"http://h/вася?a=%20&q={query}&b"
+    assert in_charset("http://h/вася?a", charset) == "http://h/вася?a"

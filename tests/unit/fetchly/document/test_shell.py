@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from fetchly.document.reader import read_document
-from fetchly.document.shell import needs_scripts
+from fetchly.document.shell import brought_more, needs_scripts
 from fetchly.errors import DocumentError
 from fetchly.goods import Document, Page
 
@@ -55,6 +55,24 @@ def test_a_shell_is_known_by_what_it_lacks(html: str, word: str) -> None:
 )
 def test_a_page_that_says_something_is_left_as_it_is(html: str) -> None:
     assert reason(html) == ""
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "more"),
+    [
+        ("<p>Loading", TEXT, True),
+        ("<p>Some words here", "<p>Some words here too", False),
+        ("<p>Some words here", "<p>Tea", False),
+        ("<title>Shop</title><p>Tea", "<title>Shop and many words more</title><p>Tea", False),
+    ],
+)
+def test_scripts_have_filled_a_page_that_says_twice_as_much(before: str, after: str, more: bool) -> None:
+    read = [
+        read_document(Page(requested="x", url="http://a.example/", status=200, headers=(), body=html.encode()))
+        for html in (before, after)
+    ]
+    assert brought_more(read[0], read[1]) == more
+    assert brought_more(None, read[1])
 
 
 def test_a_rendered_page_is_not_rendered_again() -> None:

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fetchly.crawler.answers import status_error
-from fetchly.crawler.retry_after import MAX_WAIT_S, Wait, in_words, read_retry_after
+from fetchly.retry_after import MAX_WAIT_S, Wait, in_words, read_retry_after
 
 NOW = datetime(2026, 11, 6, 8, 49, 7, tzinfo=UTC)
 

@@ -156,17 +156,17 @@ class DiskCache:
         self._unseen = 0
 
     def _files(self) -> Iterator[_File]:
-        """Every entry. What was written aside and left behind by a killed process is removed on the way."""
+        """Every entry, and none that is still being written aside. What a killed process has left there is removed."""
         now = time.time()
         for path in self.folder.glob("[0-9a-f][0-9a-f]/*"):
             try:
                 found = path.stat()
             except OSError:
                 continue
-            if path.name.startswith(_ASIDE) and now - found.st_mtime > _ABANDONED_S:
-                self._unlink(path)
-            else:
+            if not path.name.startswith(_ASIDE):
                 yield _File(path, found.st_mtime, found.st_size)
+            elif now - found.st_mtime > _ABANDONED_S:
+                self._unlink(path)
 
     def _unlink(self, path: Path) -> None:
         with suppress(OSError):

@@ -95,14 +95,15 @@ class TargetReader:
         if render not in get_args(Render):
             raise ConfigurationError(f"render is {render!r}, not {', '.join(get_args(Render))}", where="render")
         interaction = interaction if interaction is not None else Interaction()
-        needs_browser = bool(interaction.actions) or storage_state is not None
+        self._has_state = storage_state is not None
+        needs_browser = bool(interaction.actions) or self._has_state
         if needs_browser and render == "never":
             raise ConfigurationError(
                 "actions and a storage state need a browser", where="render", hint="leave out render, or say always"
             )
         self.policy = policy
         self.render: Render = "always" if needs_browser else render
-        self.browsing = interaction.digest + ("+state" if storage_state is not None else "")
+        self.browsing = interaction.digest + ("+state" if self._has_state else "")
         gate = gate if gate is not None else EgressGate(allow_private=policy.allow_private)
         self._fetcher = HttpFetcher(policy, gate=gate, cache=cache)
         self._renderer = BrowserRenderer(
@@ -182,10 +183,12 @@ class TargetReader:
                 return self._renderer.render(target.strip(), should_stop=should_stop, may_follow=may_follow)
             except DocumentError:  # a file, as far as a browser knows; its bytes say of what kind
                 page = open_target(target, _Guided(self._fetcher, may_follow))
+                if self._has_state and kind_of(page) == "html":
+                    raise  # what a stranger is shown, and no file
         else:
             page = open_target(target, _Guided(self._fetcher, may_follow))
         if self.render == "always" and not page.rendered and kind_of(page) == "html":
-            return self._renderer.render_html(_in_utf8(page), should_stop=should_stop)
+            return self._renderer.render_html(_in_utf8(page), should_stop=should_stop, may_follow=may_follow)
         return page
 
     def _read(self, page: Page, options: ReadOptions) -> _Read:

@@ -163,15 +163,15 @@ class Frontier:
         )
 
     def has_been_read(self, fingerprint: bytes, but: int) -> bool:
-        """Whether the page at this address is done already, by whatever name. `but` is the page that asks."""
-        row = self._row("SELECT id, state, same_as FROM pages WHERE fingerprint = ?", fingerprint)
-        return row is not None and (row[2] is not None or (row[1] == "done" and row[0] != but))
+        """Whether a page was read at this address already, by whatever name. `but` is the page that asks."""
+        had = "state = 'done' OR (state = 'skipped' AND reserved = 1)"
+        row = self._row(f"SELECT id, {had}, same_as FROM pages WHERE fingerprint = ?", fingerprint)
+        return row is not None and (row[2] is not None or (row[1] and row[0] != but))
 
     def results(self, after: int, most: int) -> list[StoredResult]:
         """The results that follow number `after`, in the order in which they were stored."""
-        rows = self._execute(
-            "SELECT seq, content, records FROM results WHERE seq > ? ORDER BY seq LIMIT ?", after, most
-        )
+        query = "SELECT seq, content, records FROM results WHERE seq > ? ORDER BY seq LIMIT ?"
+        rows = self._execute(query, after, most)
         return [StoredResult(*row) for row in rows]
 
     def hosts_begun_with(self) -> list[str]:
@@ -181,6 +181,11 @@ class Frontier:
     def noted(self, key: str) -> bool:
         """Whether `note` was called with this key, in whichever run."""
         return self._row("SELECT 1 FROM notes WHERE key = ?", key) is not None
+
+    def notes(self, beginning: str) -> list[str]:
+        """What follows `beginning` in the keys that `note` was called with, in whichever run."""
+        rows = self._execute("SELECT key FROM notes WHERE key GLOB ? || '*' ORDER BY rowid", beginning)
+        return [key.removeprefix(beginning) for (key,) in rows]
 
     def near_duplicates(self, threshold: float) -> NearDuplicates:
         """What pages are like, kept in this state; its changes belong in the same transactions."""
@@ -224,7 +229,8 @@ class Frontier:
                 self._by_state["skipped", TRAP_SUSPECTED] += 1
             elif verdict == "forgotten":
                 self._execute("DELETE FROM pages WHERE id = ?", found.lastrowid)
-            elif found.rowcount:
+            elif found.rowcount or (depth == 0 and self._shapes.take_back(address)):
+                self._by_state["skipped", TRAP_SUSPECTED] -= not found.rowcount
                 self._queued[address.host] += 1
                 added += 1
             elif self._in_levels:
@@ -288,22 +294,19 @@ class Frontier:
         self.add(links, page.depth + 1, page.id)
 
     def skip(
-        self,
-        page: QueuedPage,
-        code: str,
-        message: str = "",
-        links: Iterable[Address] = (),
-        *,
-        counts: bool = False,
+        self, page: QueuedPage, code: str, message: str = "", links: Iterable[Address] = (), at: Address | None = None
     ) -> None:
-        """A taken page turned out to be none of those that are sought. `counts`: it keeps its place under the limit."""
+        """A taken page turned out to be none of those that are sought. `at`: it was read there, for nothing; it keeps
+        its place under the limit, and is known there."""
         self._execute(
             "UPDATE pages SET state = 'skipped', reserved = ?, code = ?, message = ? WHERE id = ?",
-            counts, code, message, page.id,
+            at is not None, code, message, page.id,
         )  # fmt: skip
         self._by_state["skipped", code] += 1
-        self._reserved -= not counts
+        self._reserved -= at is None
         self._in_flight -= 1
+        if at is not None:
+            self._claim(page, at)
         self.add(links, page.depth + 1, page.id)
 
     def refuse(self, page: QueuedPage, code: str, message: str) -> None:
@@ -316,9 +319,8 @@ class Frontier:
     ) -> None:
         """A taken page is done. `final` is where it was found to be; `content` is the result, of so many records."""
         self._execute("UPDATE pages SET state = 'done', code = NULL, message = NULL WHERE id = ?", page.id)
-        stored = self._execute(
-            "INSERT INTO results (page, records, content) VALUES (?, ?, ?)", page.id, records, content
-        )
+        given = (page.id, records, content)
+        stored = self._execute("INSERT INTO results (page, records, content) VALUES (?, ?, ?)", *given)
         self._by_state["done", ""] += 1
         self._records += records
         self._last_result = stored.lastrowid or 0
@@ -362,8 +364,7 @@ class Frontier:
         self._reserved_waiting -= reserved
 
     def _level(self) -> int:
-        row = self._row("SELECT min(depth) FROM pages WHERE state IN ('queued', 'in_flight')")
-        return row[0] if row is not None and row[0] is not None else 0
+        return self._number("SELECT min(depth) FROM pages WHERE state IN ('queued', 'in_flight')")
 
     def _recount(self) -> None:
         """Read all figures that are kept in memory."""
@@ -385,8 +386,7 @@ class Frontier:
         self._last_result = self._number("SELECT max(seq) FROM results")
 
     def _number(self, query: str) -> int:
-        row = self._row(query)
-        return row[0] or 0 if row is not None else 0
+        return (self._row(query) or (0,))[0] or 0
 
     def _row(self, query: str, *values: Any) -> Any:
         return self._execute(query, *values).fetchone()

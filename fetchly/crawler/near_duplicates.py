@@ -33,13 +33,14 @@ class Alike:
 class _Open:
     url: str
     signature: bytes
+    schema: str
 
 
 class NearDuplicates:
     """What the pages of one crawl are like. One thread at a time.
 
     `execute` runs a statement in the caller's transaction; `threshold` is the likeness, from 0 to 1, from which on a
-    page is another one's double.
+    page is another one's double. Pages of which different records are wanted (`schema`) are no doubles.
     """
 
     def __init__(self, execute: Execute, threshold: float) -> None:
@@ -47,18 +48,18 @@ class NearDuplicates:
         self._threshold = threshold
         self._open: dict[int, _Open] = {}
 
-    def find(self, signature: bytes) -> Alike | None:
+    def find(self, signature: bytes, schema: str = "") -> Alike | None:
         """The page that is likest, if any is as like as the threshold asks."""
         best: Alike | None = None
-        for number, url, other, is_done in self._candidates(signature):
+        for number, url, other, is_done in self._candidates(signature, schema):
             share = likeness(signature, other)
             if share >= self._threshold and (best is None or share > best.share):
                 best = Alike(number, url, share, is_done)
         return best
 
-    def begin(self, page: int, url: str, signature: bytes) -> None:
+    def begin(self, page: int, url: str, signature: bytes, schema: str = "") -> None:
         """The record of a page is being written; others may be like it from now on."""
-        self._open[page] = _Open(url, signature)
+        self._open[page] = _Open(url, signature, schema)
 
     def end(self, page: int, *, is_done: bool) -> None:
         """Its record is in the state, or there is none: then nothing is like it any more."""
@@ -66,13 +67,17 @@ class NearDuplicates:
         if ended is None or not is_done:
             return
         self._execute("INSERT OR REPLACE INTO signatures VALUES (?, ?)", page, ended.signature)
-        for band in bands_of(ended.signature, self._threshold):
+        for band in self._bands(ended.signature, ended.schema):
             self._execute("INSERT OR IGNORE INTO bands VALUES (?, ?)", band, page)
 
-    def _candidates(self, signature: bytes) -> Iterator[tuple[int, str, bytes, bool]]:
+    def _bands(self, signature: bytes, schema: str) -> list[bytes]:
+        return [band + schema.encode() for band in bands_of(signature, self._threshold)]
+
+    def _candidates(self, signature: bytes, schema: str) -> Iterator[tuple[int, str, bytes, bool]]:
         for number, page in self._open.items():
-            yield number, page.url, page.signature, False
-        bands = bands_of(signature, self._threshold)
+            if page.schema == schema:
+                yield number, page.url, page.signature, False
+        bands = self._bands(signature, schema)
         rows = self._execute(
             "SELECT id, url, signature FROM pages JOIN signatures ON page = id WHERE id IN "
             f"(SELECT page FROM bands WHERE band IN ({', '.join('?' * len(bands))})) ORDER BY id",

@@ -51,6 +51,17 @@ class ShapeCounts:
             self.suspicions.append(Suspicion(address.url, shape.repeats, most))
         return "kept"
 
+    def take_back(self, address: Address) -> bool:
+        """Whether a known page was left out: named after all, it is queued."""
+        found = self._execute(
+            "UPDATE pages SET state = 'queued', code = NULL, depth = 0 "
+            "WHERE fingerprint = ? AND state = 'skipped' AND code = ?",
+            address.fingerprint, TRAP_SUSPECTED,
+        )  # fmt: skip
+        if found.rowcount:
+            self._execute("UPDATE shapes SET left_out = left_out - 1 WHERE shape = ?", shape_of(address).key)
+        return found.rowcount > 0
+
     def queue_left_out(self) -> None:
         """What an earlier run left out, as far as the bound is higher now."""
         rows = self._execute(

@@ -32,6 +32,7 @@ from fetchly.crawling.events import (
 )
 from fetchly.crawling.failures import NO_RECORD, REFUSALS, ends_the_crawl, failure_of, lacking_field
 from fetchly.crawling.fetching import Fetching
+from fetchly.crawling.listings import Listings
 from fetchly.crawling.options import CrawlOptions
 from fetchly.crawling.queues import Queues
 from fetchly.crawling.results import PageResult, result_of
@@ -83,8 +84,7 @@ class Coordinator:
         self._clock = clock
         self._workers = Workers(options.concurrency, inbox, "fetchly-fetch")
         self._schedule = Schedule(frontier, fetching, clock, self._unfetched)
-        self._named = frozenset(sitemaps)
-        self._listings = [url for url in sitemaps if not frontier.noted(_sitemap(url))]
+        self._listings = Listings(frontier, sitemaps)
         self._failure: Exception | None = None  # that ends the crawl
         self._queues = Queues(options.bounds(extraction.most_tokens), clock)
         self._claims: dict[bytes, int] = {}  # where these pages were found
@@ -107,6 +107,8 @@ class Coordinator:
             self._crawl()
             self.stopped = self._signals.stop.is_set()
             self._deliver_the_rest()
+            # Who breaks off while results are handed on has not seen them all.
+            self.stopped = self.stopped or self._delivered < self._frontier.last_result
             for warning in self.coverage.warnings():
                 self._say(warning)
         except BaseException as error:
@@ -163,7 +165,7 @@ class Coordinator:
         self._wake_at = self._governor.due_at
         while not self._signals.stop.is_set() and self._queues.busy < most and self._queues.has_room():
             if self._listings:
-                begun.append(self._listing(self._listings.pop()))
+                begun.append(self._listing(self._listings.take()))
                 self._queues.begin(None)
             else:
                 task = self._schedule.next()
@@ -187,8 +189,8 @@ class Coordinator:
                 self._schedule.asked(event.origin, event.error)
                 for note in event.notes:
                     self._say_once(f"ROBOTS_NOTE {event.origin}: {note}")
-                if self._options.sitemap and event.error is None and not self._frontier.noted(_sitemap(event.origin)):
-                    self._listings.append(event.origin)
+                if self._options.sitemap and event.error is None:
+                    self._listings.want(event.origin)
             case SitemapPages():
                 self._handle_sitemap(event)
             case ReadPage() | FailedPage() | RefusedPage():
@@ -215,11 +217,16 @@ class Coordinator:
         if ends_the_crawl(error):
             raise error
         failure = failure_of(error)
-        if failure.retryable and page.attempts + 1 < self._options.tries:
+        if not self._is_tried_again(page, failure):
+            self._frontier.fail(page, failure)
+            self._fail(page, failure, error)
+
+    def _is_tried_again(self, page: QueuedPage, failure: Failure) -> bool:
+        """Whether a page is queued once more, as it may go better later."""
+        is_tried_again = failure.retryable and page.attempts + 1 < self._options.tries
+        if is_tried_again:
             self._frontier.retry(page, failure)
-            return
-        self._frontier.fail(page, failure)
-        self._fail(page, failure, error)
+        return is_tried_again
 
     def _unfetched(self, page: QueuedPage, failure: Failure) -> None:
         """Of what the schedule does not even ask for. A site's own word about a seed is no failure."""
@@ -237,9 +244,9 @@ class Coordinator:
         if self._failure is not error:  # which is told by whoever it is raised to
             self._report(page, failure)
 
-    def _listing(self, origin: str) -> Work:
-        is_named = origin in self._named
-        return partial(self._fetching.list_named if is_named else self._fetching.list_pages, origin)
+    def _listing(self, source: str) -> Work:
+        is_named = self._listings.is_named(source)
+        return partial(self._fetching.list_named if is_named else self._fetching.list_pages, source)
 
     def _handle_read(self, read: ReadPage) -> None:
         page = read.page
@@ -261,14 +268,13 @@ class Coordinator:
     def _hand_on(self, read: ReadPage) -> None:
         """To the model, unless it is another page's double. Where that one waits for its record, wait what comes of it:
         a double is only skipped for a page that gave one."""
-        page = read.page
-        signature = read.signature if self._near is not None else None
-        if self._near is None or signature is None:
+        page, signature, schema = read.page, read.signature, read.schema
+        if self._near is None or signature is None or schema is None:
             self._extraction.submit(read)
             return
-        alike = self._near.find(signature)
+        alike = self._near.find(signature, schema)
         if alike is None:
-            self._near.begin(page.id, page.url, signature)
+            self._near.begin(page.id, page.url, signature, schema)
             self._extraction.submit(read)
         elif alike.is_done:
             self._queues.answered(page.id)
@@ -303,12 +309,12 @@ class Coordinator:
                 raise event.error
             failure = failure_of(event.error)
             lacking = lacking_field(event.error)
-            if lacking is None:
+            if lacking is not None:
+                self._frontier.skip(page, NO_RECORD, failure.message, self._links(read), read.final)
+                self._say_once(f"{NO_RECORD}: pages without {lacking} give no record", f", the first: {page.url}")
+            elif not self._is_tried_again(page, failure):
                 self._frontier.fail(page, failure, self._links(read))
                 self._fail(page, failure, event.error)
-            else:
-                self._frontier.skip(page, NO_RECORD, failure.message, self._links(read), counts=True)
-                self._say_once(f"{NO_RECORD}: pages without {lacking} give no record", f", the first: {page.url}")
 
     def _handle_sitemap(self, event: SitemapPages) -> None:
         self._frontier.add(event.addresses, depth=0)
@@ -318,7 +324,7 @@ class Coordinator:
             return
         self._queues.end()
         if event.error is None:
-            self._frontier.note(_sitemap(event.origin))
+            self._listings.read(event.origin)
         elif not isinstance(event.error, Interrupted):
             self._say(failure_of(event.error).message)
 
@@ -365,6 +371,7 @@ class Coordinator:
             self._deliveries.put(results)
 
     def _deliver_the_rest(self) -> None:
+        self._wake_at = math.inf  # nothing is due any more but the reader
         while not self._signals.abort.is_set() and self._delivered < self._frontier.last_result:
             self._deliver()
             self._events()
@@ -383,7 +390,3 @@ class Coordinator:
             held_back=self._governor.use.words,
             stages=self.stages.uses(seconds),
         )
-
-
-def _sitemap(origin: str) -> str:
-    return f"sitemap {origin}"

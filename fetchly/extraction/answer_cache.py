@@ -26,11 +26,15 @@ from fetchly.extraction.generator import (
     SchemaNotice,
 )
 
+_NO_END = "OUTPUT_LIMIT"
+"""The code of the only failure that comes again. A server that cut an answer, or held it back, may write it next time:
+once it is told not to think, for one, of which its identity knows nothing."""
+
 
 class AnswerCache:
     """A Generator that asks another one only for what it has not answered before. As thread-safe as that one.
 
-    An answer that came to no end within `max_tokens` is remembered, too: it would come to none again. Answers by
+    That an answer came to no end within `max_tokens` is remembered, too: it would come to none again. Answers by
     rejection sampling are not: they keep the distribution, not the bytes, so there is no one answer to give again. At
     temperature 0 it has one.
     """
@@ -77,6 +81,8 @@ class AnswerCache:
         try:
             generated = self._generator.generate(task)
         except RecordInvalid as error:
+            if error.code != _NO_END:
+                raise
             told = {"message": error.message, "pointer": error.pointer, "hint": error.hint, "code": error.code}
             self._store.put(key, json.dumps({"failure": told}).encode("ascii"))
             raise

@@ -140,7 +140,10 @@ class _List:
                 if text:
                     yield self._table.line_num, text
         except csv.Error as error:
-            raise ConfigurationError(f"the table cannot be read: {error}", where=self._name) from None
+            raise self._unreadable(error) from None
+
+    def _unreadable(self, error: csv.Error) -> ConfigurationError:
+        return ConfigurationError(f"the table cannot be read: {error}", where=self._name, hint="check its delimiter")
 
     def _opened(self) -> TextIO:
         try:
@@ -159,7 +162,11 @@ class _List:
 
     def _opened_table(self) -> csv.DictReader[str]:
         table = csv.DictReader(self._stream, delimiter=self._entry.delimiter or ",")
-        columns = table.fieldnames or ()
+        try:
+            columns = table.fieldnames or ()
+        except csv.Error as error:
+            self._stream.close()
+            raise self._unreadable(error) from None
         if self._entry.column not in columns:
             self._stream.close()
             raise ConfigurationError(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import fnmatch
 import os
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
@@ -173,8 +174,13 @@ def check_outputs(loaded: Loaded, schemas: tuple[PipelineSchema, ...]) -> None:
     taken: list[_Output] = []
     for output in _outputs(loaded):
         where = descend(loaded.tree, output.path).place.text
-        if any(output.place.is_in_the_way_of(place) for place in read):
-            raise ConfigurationError("this would write over what the run reads", where=where)
+        is_page = any(_is_like(output.place.address, glob) for glob in loaded.spec.source.files)
+        if is_page or any(output.place.is_in_the_way_of(place) for place in read):
+            raise ConfigurationError(
+                "this would write over what the run reads",
+                where=where,
+                hint="files is a glob of it, too: write it elsewhere" if is_page else None,
+            )
         other = next((other for other in taken if output.place.is_in_the_way_of(other.place)), None)
         if other is not None:
             raise ConfigurationError(
@@ -212,6 +218,20 @@ def _outputs(loaded: Loaded) -> Iterator[_Output]:
             yield _Output(f"the run's {name}", ("run", name), Place(os.path.realpath(file)))
     for number, sink in enumerate(loaded.spec.sinks):
         yield _Output(f"sinks[{number}]", ("sinks", number, sink.kind, "path"), sink.settings.place)
+
+
+def _is_like(file: str, pattern: str) -> bool:
+    """Whether a glob of `files` finds a file of this path."""
+
+    def fit(names: list[str], globs: list[str]) -> bool:
+        if not names or not globs:
+            return not names and not any(glob != "**" for glob in globs)
+        if globs[0] == "**":
+            return fit(names, globs[1:]) or fit(names[1:], globs)
+        is_seen = not names[0].startswith(".") or globs[0].startswith(".")
+        return is_seen and fnmatch.fnmatchcase(names[0], globs[0]) and fit(names[1:], globs[1:])
+
+    return fit(file.split("/"), pattern.split("/"))
 
 
 def _inputs(loaded: Loaded, schemas: tuple[PipelineSchema, ...]) -> Iterator[Path]:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import shutil
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 from fetchly.errors import FetchlyError, OutputError
@@ -80,7 +82,8 @@ class Outlets:
         """Begin, or go on with, the run of this name. Errors: those of Sink.open."""
         _own(self._folder, run)
         self._rejects.load(retry=retry)
-        for outlet in self._outlets:
+        # What empties a file comes last: where another sink cannot be had, the run does not begin.
+        for outlet in sorted(self._outlets, key=lambda outlet: outlet.empties):
             outlet.open(run, settings, self._folder)
 
     def add(self, page: PageRows) -> None:
@@ -104,34 +107,30 @@ class Outlets:
     def finish(self) -> None:
         """The run is complete. Errors: those of Sink.write and Sink.finish."""
         self._write()
-        for outlet in self._outlets:
-            outlet.finish()
+        _do_all(outlet.finish for outlet in self._outlets)
 
     def close(self) -> None:
         """Write what is waiting, to every sink that still takes it, and let go of all. May come twice.
 
         Errors: the first one of any sink.
         """
-        errors: list[BaseException] = []
-        for work in (self._write, *(outlet.close for outlet in self._outlets)):
-            try:
-                work()
-            except BaseException as error:
-                errors.append(error)
-        if errors:
-            raise errors[0]
+        _do_all((self._write, *(outlet.close for outlet in self._outlets)))
 
     def _write(self) -> None:
         pages, self._pending, self._waiting_rows = self._pending, [], 0
-        errors: list[BaseException] = []
-        for outlet in self._outlets:
-            try:
-                outlet.write(pages)
-            except BaseException as error:  # the other sinks get these rows, and keep their own positions
-                errors.append(error)
-        self._rejects.settle()
-        if errors:
-            raise errors[0]
+        _do_all((*(partial(outlet.write, pages) for outlet in self._outlets), self._rejects.settle))
+
+
+def _do_all(works: Iterable[Callable[[], None]]) -> None:
+    """Whatever becomes of one, do the others: each sink keeps its own position. Raises the first error."""
+    errors: list[BaseException] = []
+    for work in works:
+        try:
+            work()
+        except BaseException as error:
+            errors.append(error)
+    if errors:
+        raise errors[0]
 
 
 class _Outlet:
@@ -150,12 +149,19 @@ class _Outlet:
         self.position = 0
 
     @property
+    def empties(self) -> bool:
+        """Whether opening it may empty what is there."""
+        return getattr(self._options.settings, "existing", "refuse") == "replace"
+
+    @property
     def use(self) -> SinkUse:
         rows = self._rows - self._rejects.count(self._place)
         return SinkUse(self._options.kind, self._place, rows, self.position)
 
     def open(self, run: str, settings: str, folder: Path) -> None:
-        self._table = Table(self._name, table_schema(self._schemas), run, settings, folder)
+        # A sink that was told to take other schemas lacks the earlier rows of those that are new.
+        digest = hashlib.sha256(json.dumps([settings, *self._schemas]).encode()).hexdigest()
+        self._table = Table(self._name, table_schema(self._schemas), run, digest, folder)
         self._open()
 
     def expect(self, page: PageRows) -> None:
@@ -183,6 +189,9 @@ class _Outlet:
                 raise
             self._reopen()
             self._one_by_one(batch)
+        else:
+            for row in rows:  # after a kill one of them may come again that was refused before
+                self._rejects.taken(self._place, row)
 
     def finish(self) -> None:
         if self._is_open:
@@ -227,6 +236,8 @@ class _Outlet:
         before = self.position
         self._sink = open_sink(self._options)
         self._open()
+        if self._options.kind == "stdout":
+            self.position = before  # it remembers nothing, and what was printed is printed
         if self.position < before:
             raise OutputError(
                 "what was durable in it is gone", where=self._place, hint="--resume writes it again", code="SINK_LOST"
@@ -241,9 +252,16 @@ def _is_fault_of_a_row(error: FetchlyError, rows: tuple[Row, ...]) -> bool:
 
 
 def _own(folder: Path, run: str) -> None:
-    """The folder of this run; what another one has left in it is of no more use. Errors: OutputError."""
+    """The folder of this run; what another one has left in it is of no more use. Errors: OutputError, also for a folder
+    that no run has made."""
     owner = folder / "run.json"
     try:
+        if folder.exists() and not owner.is_file() and any(folder.iterdir()):
+            raise OutputError(
+                "the run needs a folder of this name, and what is in it is none of a run's",
+                where=str(folder),
+                hint="move it away, or name another state",
+            )
         if not owner.is_file() or json.loads(owner.read_text("utf-8")) != run:
             shutil.rmtree(folder, ignore_errors=True)
             folder.mkdir(parents=True)

@@ -49,7 +49,9 @@ class Rejects:
             try:
                 self._keep(Rejected(**json.loads(line)))
             except (ValueError, TypeError):
-                continue  # torn by a kill: its sink has not gone on, and the row comes again
+                # Torn by a kill: its sink has not gone on, and the row comes again. The next line must not join it.
+                self._has_changed = True
+        self.settle()
         self._retried = set(self._rows) if retry else set()
 
     def is_to_be_tried(self, sink: str, row: Row) -> bool:

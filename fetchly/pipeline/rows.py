@@ -9,7 +9,7 @@ from typing import Any
 from fetchly.crawler.fingerprint import normalise
 from fetchly.crawler.source import is_url
 from fetchly.crawling.results import PageResult
-from fetchly.errors import FetchlyError, RecordInvalid
+from fetchly.errors import FetchlyError, OutputError, RecordInvalid
 from fetchly.pipeline.page_schema import PipelineSchema
 from fetchly.pipeline.pipeline import Pipeline
 from fetchly.pipeline.transform import duplicate_key, transformed
@@ -51,7 +51,10 @@ class PageRows:
 
 class RowMaker:
     """Results are numbered from 1 as they come: a resumed run gives all of them again, from the first one on, and so
-    leaves out the same rows as before. What rows are known by that must not come twice lies on disk."""
+    leaves out the same rows as before. What rows are known by that must not come twice lies on disk.
+
+    Errors: OutputError where that disk is full.
+    """
 
     def __init__(self, pipeline: Pipeline) -> None:
         self._schemas = {schema.name: schema for schema in pipeline.schemas}
@@ -97,4 +100,11 @@ class RowMaker:
         if key is None:
             return False
         assert self._seen is not None
-        return not self._seen.execute("INSERT OR IGNORE INTO seen VALUES (?, ?)", (schema.name, key)).rowcount
+        try:
+            return not self._seen.execute("INSERT OR IGNORE INTO seen VALUES (?, ?)", (schema.name, key)).rowcount
+        except sqlite3.Error as error:
+            raise OutputError(
+                f"what rows are known by cannot be kept: {error}",
+                where=schema.name,
+                hint="make room in the folder of temporary files, or name another one: TMPDIR",
+            ) from None

@@ -98,6 +98,7 @@ class LocalRun:
         self._rejected: list[Rejected] = []
         self._row_count = 0
         self._ended = False
+        self._finished = False
         self.summary: RunSummary | None = None
         with ExitStack() as opened:
             client = opened.enter_context(client_of(pipeline, generator, progress))
@@ -150,6 +151,7 @@ class LocalRun:
         self.crawl.end()
         if not self.crawl.summary.stopped:
             self._outlets.finish()
+            self._finished = True
         self.close()
         assert self.summary is not None
         return self.summary
@@ -191,7 +193,7 @@ class LocalRun:
             quarantined,
         )
         status: Status = "complete"
-        if error is not None or crawl.stopped:
+        if error is not None or not self._finished:
             status = "failed" if isinstance(error, FetchlyError) and not _is_interrupt(error) else "interrupted"
         line = error.line() if isinstance(error, FetchlyError) else type(error).__name__ if error is not None else None
         counts = {"rows": self._row_count, "duplicates": self._rows.duplicates, "rejected": len(rejected)}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
 from fetchly.errors import ConfigurationError
@@ -17,12 +17,12 @@ ADDED = (KEY,)
 WITH_EVIDENCE = (URL, KEY)
 
 
-def fold(layout: Layout, name: Callable[[str], str], longest: int | None) -> None:
+def fold(layout: Layout, added: Iterable[str], name: Callable[[str], str], longest: int | None) -> None:
     """Errors: ConfigurationError SINK_COLUMN for names of fields that cannot be names of columns.
 
-    `name` is what the database compares names by; `longest` is in bytes.
+    `added` are the columns of the sink's own; `name` is what the database compares names by; `longest` is in bytes.
     """
-    seen: dict[str, str] = {}
+    seen = {name(own): own for own in added}
     for column in layout.columns:
         other = seen.setdefault(name(column.name), column.name)
         problem = None

@@ -35,9 +35,8 @@ class Journal:
     def begin(self, facts: Mapping[str, Any]) -> None:
         """A new file, with its header; what it held before is gone."""
         with self._saying_where():
-            self._ledger.reset()
+            self._ledger.reset(facts)  # first: what a kill leaves then is known to be this run's
             self._begin()
-            self._ledger.note(**facts)
 
     def go_on(self) -> int:
         """The last page result that the file holds whole; what is torn is cut off, and a lost file is begun anew.
@@ -46,7 +45,7 @@ class Journal:
         """
         with self._saying_where():
             mark = None
-            if self.file.is_file():
+            if self.file.is_file() and self._ledger.marks():
                 self._end_compaction()
                 mark = self._last_whole()
             if mark is None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import json
 import sqlite3
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -80,11 +80,12 @@ class Ledger:
             if value is not None:
                 self._run("INSERT INTO facts VALUES (?, ?)", key, json.dumps(value))
 
-    def reset(self) -> None:
-        """Forget everything: the journal is new."""
+    def reset(self, facts: Mapping[str, Any]) -> None:
+        """Forget everything but these facts: the journal is new. One transaction."""
         self._begin()
         for table in ("facts", "marks", "rows"):
             self._run(f"DELETE FROM {table}")
+        self.note(**facts)
         self.commit()
 
     def marks(self) -> list[Mark]:

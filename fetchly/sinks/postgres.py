@@ -62,7 +62,7 @@ class PostgresSink:
         columns = layout(table.schema).with_json_for("list", "struct")
         added = database.WITH_EVIDENCE if self._settings.evidence else database.ADDED
         self._rows = TypedRows(columns, added, takes_nul=False)
-        database.fold(columns, lambda name: name, LONGEST_NAME)
+        database.fold(columns, (*added, REST), lambda name: name, LONGEST_NAME)
         self._run = table.run
         self._written = self._saying_where(lambda: self._begin(table, columns, resume))
         return self._written

@@ -16,7 +16,7 @@ from fetchly.sinks.options import SqliteSettings
 from fetchly.sinks.place import Place
 from fetchly.sinks.sink import Table
 from fetchly.sinks.store import check_file
-from fetchly.sinks.typed_rows import KEY, TypedRows
+from fetchly.sinks.typed_rows import KEY, REST, TypedRows
 
 TYPES = {"string": "TEXT", "integer": "INTEGER", "number": "REAL", "boolean": "INTEGER", "json": "TEXT"}
 """A date and a time are text, as the record has them; a list and an object are JSON text."""
@@ -47,7 +47,7 @@ class SqliteSink:
         columns = layout(table.schema).with_text_for("date", "timestamp").with_json_for("list", "struct")
         added = database.WITH_EVIDENCE if self._settings.evidence else database.ADDED
         self._rows = TypedRows(columns, added)
-        database.fold(columns, lambda name: name.translate(_ASCII_LOWER), None)
+        database.fold(columns, (*added, REST), lambda name: name.translate(_ASCII_LOWER), None)
         self._run = table.run
         file = self._settings.file
         check_file(file)

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from fetchly.errors import RecordInvalid
+from fetchly.errors import ExtractionError, RecordInvalid
 from fetchly.extraction.generator import GenerationTask
 from fetchly.sdk import Client
 from tests.support.crawl_program import name_of
@@ -251,6 +251,29 @@ def test_sitemaps_add_to_the_seeds(client: Client) -> None:
         ]  # fmt: skip
 
 
+def test_a_sitemap_that_a_run_did_not_come_to_is_read_by_the_next(client: Client, tmp_path: Path) -> None:
+    """Also where nothing else is left of its site."""
+    let_go = threading.Event()
+    listed = Reply(b"<urlset><url><loc>/alone</loc></url></urlset>")
+
+    def answer(path: str) -> Reply | None:
+        if path == "/sitemap.xml":
+            let_go.wait(20)
+            return listed
+        return {"/": page("Start"), "/alone": page("Alone")}.get(path)
+
+    with CrawlSite(answer) as site:
+        options: dict[str, Any] = {"sitemap": True, "state": tmp_path / "crawl"}
+        with crawled(client, site.url("/"), **options) as crawl:
+            assert next(crawl).value == {"name": "Start"}
+            crawl.abort()
+            let_go.set()
+        again = crawled(client, site.url("/"), resume=True, **options)
+        assert names(again) == ["Alone", "Start"]
+        assert names(crawled(client, site.url("/"), resume=True, **options)) == ["Alone", "Start"]
+        assert len(site.paths("/sitemap")) == 2
+
+
 def test_failing_pages_are_tried_again_and_then_told(client: Client, tmp_path: Path) -> None:
     broken = True
 
@@ -274,6 +297,23 @@ def test_failing_pages_are_tried_again_and_then_told(client: Client, tmp_path: P
         assert names(again) == items(*range(8))
         assert again.summary.failed == {}
         assert Counter(site.paths())["/p/0"] == 1
+
+
+@pytest.mark.parametrize("failures", [2, 3])
+def test_a_model_that_is_busy_is_asked_again(failures: int) -> None:
+    asked: list[str] = []
+
+    def answer(task: GenerationTask) -> str:
+        asked.append(name_of(task))
+        if "Item 1" in asked[-1] and asked.count(asked[-1]) <= failures:
+            raise ExtractionError("the model server is busy", code="SERVER_BUSY", retryable=True)
+        return asked[-1]
+
+    with CrawlSite(numbered(3)) as site, client_of(answer) as client:
+        crawl = crawled(client, site.url(), tries=3)
+        assert names(crawl) == (items(0, 1, 2) if failures < 3 else items(0, 2))
+        assert crawl.summary.failed == ({} if failures < 3 else {"SERVER_BUSY": 1})
+        assert Counter(site.paths()) == {"/p/0": 1, "/p/1": 3, "/p/2": 1}
 
 
 def test_a_page_without_a_record_is_failed_and_its_links_are_followed() -> None:

@@ -61,6 +61,26 @@ def test_pages_without_a_record_count_towards_the_limit() -> None:
     assert len(site.paths("/")) == 1 + 4  # robots.txt, and the pages
 
 
+def test_a_page_without_a_record_is_read_once_whatever_leads_there(tmp_path: Path) -> None:
+    """Every page of a shop may redirect to the one that asks who one is."""
+    ways = {f"/way/{number}": Reply(status=302, headers=(("Location", "/login"),)) for number in range(6)}
+    fixed = {"/p/0": page("Item 0", [*ways, "/login", "/p/1"]), "/p/1": page("Item 1"), "/login": page("Who?"), **ways}
+    asked: list[str] = []
+
+    def answer(task: GenerationTask) -> str:
+        asked.append(name_of(task))
+        return only_items()(task)
+
+    with CrawlSite(fixed=fixed) as site, client_of(answer, attempts=1) as client:
+        options: dict[str, Any] = {"state": tmp_path / "crawl", "concurrency": 1}
+        crawl = crawled(client, site.url(), limit=3, **options)
+        assert names(crawl) == items(0, 1)
+        assert crawl.summary.skipped == {"NO_RECORD": 1, "SAME_PAGE": 6}
+        assert sum("Who?" in name for name in asked) == 1
+        again = crawled(client, site.url(), limit=3, resume=True, **options)
+        assert (names(again), again.summary.skipped) == (items(0, 1), {"NO_RECORD": 1, "SAME_PAGE": 6})
+
+
 def test_a_list_of_which_one_entry_lacks_a_value_is_a_failure() -> None:
     with CrawlSite(numbered(3, fan=0), INDEX) as site, client_of(only_items("/3/name")) as client:
         crawl = crawled(client, site.url("/"))

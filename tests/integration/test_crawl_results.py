@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import math
 import threading
 import time
 from collections import Counter
@@ -11,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from fetchly.crawling.coordinator import Coordinator
 from fetchly.errors import ConfigurationError, FetchError, ModelUnavailable
 from fetchly.extraction.generator import GenerationTask
 from fetchly.sdk import AsyncClient, Client
@@ -65,6 +67,29 @@ def test_results_that_nobody_takes_hold_nothing_up_and_stay_on_disk(client: Clie
         assert crawl.progress.counts.done == 90
         assert crawl._deliveries.room == 0
         assert len(list(crawl)) == 90
+
+
+def test_a_crawl_that_waits_for_its_reader_alone_is_still(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Once nothing is due it does not look for events again and again."""
+    waiting = threading.Event()
+    due: list[float] = []
+    events, deliver = Coordinator._events, Coordinator._deliver_the_rest
+
+    def watched(coordinator: Coordinator) -> Any:
+        if waiting.is_set():
+            due.append(coordinator._wake_at)
+        return events(coordinator)
+
+    def delivered(coordinator: Coordinator) -> None:
+        waiting.set()
+        deliver(coordinator)
+
+    monkeypatch.setattr(Coordinator, "_events", watched)
+    monkeypatch.setattr(Coordinator, "_deliver_the_rest", delivered)
+    with CrawlSite(numbered(60)) as site, crawled(client, site.url()) as crawl:
+        assert waiting.wait(20)
+        assert len(list(crawl)) == 60
+    assert set(due) == {math.inf}
 
 
 def test_a_stopped_crawl_finishes_what_is_under_way_and_goes_on_later(client: Client, tmp_path: Path) -> None:

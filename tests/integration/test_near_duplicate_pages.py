@@ -16,8 +16,12 @@ from typing import Any
 
 import pytest
 
+from fetchly.crawler.fingerprint import address_of
+from fetchly.crawling.options import CrawlOptions
+from fetchly.crawling.subject import Subject
 from fetchly.errors import ConfigurationError, RecordInvalid
 from fetchly.extraction.generator import GenerationTask
+from fetchly.extraction.schema import load_schema
 from tests.support.crawl_program import SCHEMA, name_of
 from tests.support.crawl_site import CrawlSite, Reply
 from tests.support.crawls import client_of, crawled
@@ -115,6 +119,21 @@ def test_a_resumed_crawl_knows_what_its_earlier_runs_have_seen(tmp_path: Path) -
 def test_a_share_that_makes_no_sense_is_refused(share: object) -> None:
     with client_of() as client, pytest.raises(ConfigurationError, match="near_duplicates"):
         crawled(client, "http://127.0.0.1:1/", near_duplicates=share)
+
+
+def test_pages_of_which_another_record_is_wanted_are_no_doubles() -> None:
+    schema = load_schema(SCHEMA)
+    with CrawlSite(articles(2)) as site, client_of() as client:
+        subject = Subject(
+            [address_of(site.url("/a/0/0")), address_of(site.url("/a/0/1"))],
+            {"even": schema, "odd": schema},
+            lambda address: "odd" if address.path.endswith("1") else "even",
+            {},
+        )
+        with client.open_crawl(subject, CrawlOptions(delay_s=0, near_duplicates=0.95)).start() as crawl:
+            found = sorted((result.value["name"], result.schema) for result in crawl)
+        assert found == [(f"Item {number}", name) for number in (0, 1) for name in ("even", "odd")]
+        assert crawl.summary.skipped == {"NEAR_DUPLICATE": 1}  # the third copy of the second article
 
 
 def test_kills_leave_one_record_of_every_article(tmp_path: Path) -> None:

@@ -163,6 +163,9 @@ def test_a_table_without_the_column_is_told_before_anything_is_begun(tmp_path: P
         ran(items("", source=lists), tmp_path)
     assert caught.value.line().endswith("the table shops.csv has no column 'url' (it has: name, page)")
     assert not (tmp_path / "items.state").exists()
+    (tmp_path / "shops.csv").write_text("x" * 200_000 + ",url\n")
+    with pytest.raises(ConfigurationError, match="the table cannot be read"):
+        ran(items("", source=lists), tmp_path)
 
 
 def test_a_sitemap_that_is_named_gives_the_pages(tmp_path: Path) -> None:
@@ -282,6 +285,51 @@ def test_records_come_in_an_event_loop_and_nothing_is_left_behind(site: CrawlSit
     assert names_of(tmp_path / "out.jsonl") == ALL
     assert json.loads((tmp_path / "items.manifest.json").read_text())["status"] == "complete"
     assert {thread.name for thread in set(threading.enumerate()) - before if thread.name.startswith("fetchly")} == set()
+
+
+def test_an_iteration_that_is_left_after_the_last_page_is_not_complete(tmp_path: Path) -> None:
+    source = {"seeds": None, "files": "*.html", "allow_private": False}
+    for number in range(3):
+        (tmp_path / f"{number}.html").write_bytes(page(f"Item {number}", []).body)
+    ran(items("", source=source), tmp_path)
+    (tmp_path / "out.jsonl").unlink()
+    pipeline = fetchly.Pipeline.from_dict(items("", source=source), folder=tmp_path)
+
+    async def first() -> None:
+        stream = pipeline.records(resume=True)  # all pages are there already
+        async for _ in stream:
+            break
+        await stream.aclose()  # type: ignore[attr-defined]
+
+    asyncio.run(first())
+    assert json.loads((tmp_path / "items.manifest.json").read_text())["status"] == "interrupted"
+    assert pipeline.run(resume=True).rows == 3
+    assert len(names_of(tmp_path / "out.jsonl")) == 3
+
+
+def test_a_sink_that_takes_other_schemas_is_not_gone_on_with(tmp_path: Path) -> None:
+    for number in range(3):
+        (tmp_path / f"{number}.html").write_bytes(page(f"Item {number}", []).body)
+    source = {"seeds": None, "files": "*.html", "allow_private": False}
+    extract = [{"match": "/0.html", "schema": SCHEMA, "name": "one"}, {"match": "/**", "schema": SCHEMA, "name": "two"}]
+    for kind in ("jsonl", "sqlite"):
+        sink = {"path": f"out.{kind}", "schemas": ["one"]}
+        pipeline = items("", name=kind, source=source, extract=extract, sinks=[{kind: sink}])
+        ran(pipeline, tmp_path)
+        with pytest.raises(ConfigurationError, match="other settings") as caught:
+            ran({**pipeline, "sinks": [{kind: f"out.{kind}"}]}, tmp_path, resume=True)
+        assert caught.value.code == "RUN_DIFFERS"
+
+
+def test_an_output_is_no_page_of_the_run(tmp_path: Path) -> None:
+    for glob, output in (("pages/**", "pages/a/out"), ("pages/*.html", "pages/0.html"), ("**/?.html", "0.html")):
+        data = items("", source={"seeds": None, "files": glob, "allow_private": False}, sinks=[{"jsonl": output}])
+        with pytest.raises(ConfigurationError, match="write over what the run reads"):
+            fetchly.Pipeline.from_dict(data, folder=tmp_path)
+    for glob, output in (("pages/*", "pages/a/out"), ("pages/**/*.html", "pages/out.jsonl"), ("*", ".out")):
+        data = items("", source={"seeds": None, "files": glob, "allow_private": False}, sinks=[{"jsonl": output}])
+        data["run"] = {"state": "state/x", "manifest": "state/m"}
+        fetchly.Pipeline.from_dict(data, folder=tmp_path)
 
 
 def test_a_cancelled_iteration_can_be_gone_on_with(tmp_path: Path) -> None:

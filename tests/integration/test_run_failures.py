@@ -1,5 +1,6 @@
 """What goes wrong in a run: pages, rows, sinks, disks, and two runs at once; and the files that go on with it."""
 
+import itertools
 import json
 import sqlite3
 from collections.abc import Iterator
@@ -16,7 +17,7 @@ from fetchly.pipeline.opened_client import RunOptions
 from fetchly.pipeline.pipeline import Pipeline
 from fetchly.pipeline.runner import LocalRun
 from tests.support.crawl_program import SCHEMA, name_of
-from tests.support.crawl_site import CrawlSite, Reply, numbered
+from tests.support.crawl_site import CrawlSite, Reply, numbered, page
 from tests.support.pipelines import items, lines_of, names_of, ran, rows_of, saved
 from tests.support.scripted_generator import ScriptedGenerator
 
@@ -188,6 +189,26 @@ def test_a_row_that_the_users_table_refuses_ends_a_run_that_stops(site: CrawlSit
     assert ran(pipeline, tmp_path, resume=True).rows == 11
     assert sorted(name for name, *_ in rows_of(tmp_path / "out.db")) == without(3)
     assert names_of(tmp_path / "out.jsonl") == without(3)
+
+
+def test_a_row_that_standard_output_cannot_hold_is_left_out_alone(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("fetchly.pipeline.outlets.BATCH_PAGES", 1)
+    for number in range(3):
+        (tmp_path / f"{number}.html").write_bytes(page(f"Item {number}", []).body)
+
+    def answer(task: GenerationTask) -> str:
+        found = json.loads(name_of(task))
+        return json.dumps({**found, "_url": "taken"} if next(asked) == 1 else found)
+
+    asked = itertools.count()
+    source = {"seeds": None, "files": "*.html", "allow_private": False}
+    extract = {"schema": {**SCHEMA, "additionalProperties": True}}
+    pipeline = items("", source=source, extract=extract, sinks=[{"stdout": {"evidence": True}}])
+    summary = ran(pipeline, tmp_path, answer)
+    assert summary.rejected == 1
+    assert len(capsys.readouterr().out.splitlines()) == 2
 
 
 def test_an_unreachable_database_is_told_before_any_page(site: CrawlSite, tmp_path: Path) -> None:

@@ -14,6 +14,8 @@ import pytest
 
 from fetchly.errors import ConfigurationError, FetchlyError, OutputError
 from fetchly.sinks.batch import Batch
+from fetchly.sinks.journal import Journal
+from fetchly.sinks.ledger import Ledger
 from fetchly.sinks.opening import open_sink
 from fetchly.sinks.options import SinkOptions
 from fetchly.sinks.sink import Sink, Table
@@ -114,6 +116,35 @@ def test_a_kill_while_repeated_rows_are_taken_out_changes_nothing(
     assert [path for path in tmp_path.iterdir() if path.suffix == ".part"] == []
 
 
+@pytest.mark.parametrize("step", ["facts", "file", "mark"])
+@pytest.mark.parametrize("existing", ["refuse", "replace"])
+@pytest.mark.parametrize("kind", FILES)
+def test_a_kill_while_a_file_is_begun_is_gone_on_with(
+    kind: str, existing: str, step: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    one, two = (Bench(kind, tmp_path, None, number, {"existing": existing}) for number in (1, 2))
+    write_all(one.sink(), one.table(), batches(6))
+    if existing == "replace":
+        Path(two.path).write_bytes(b"of an earlier run")
+
+    class Killed(BaseException):
+        pass
+
+    owner, method = {"facts": (Ledger, "reset"), "file": (Journal, "_put"), "mark": (Ledger, "mark")}[step]
+    real = getattr(owner, method)
+
+    def killed(*arguments: Any) -> None:
+        real(*arguments)
+        raise Killed
+
+    with monkeypatch.context() as patch:
+        patch.setattr(owner, method, killed)
+        with pytest.raises(Killed):
+            two.sink().open(two.table(), resume=True)
+    assert write_all(two.sink(), two.table(), batches(6), resume=True) == 0
+    assert two.content() == one.content()
+
+
 @pytest.mark.parametrize("kind", ALL)
 def test_a_place_that_cannot_be_written_is_said_at_the_start(kind: str, tmp_path: Path) -> None:
     def refused(path: Path) -> FetchlyError:
@@ -191,6 +222,13 @@ def test_what_is_no_database_is_refused_and_left_alone(tmp_path: Path) -> None:
     with pytest.raises(ConfigurationError, match="no SQLite database"):
         bench.sink().open(bench.table(), resume=False)
     assert Path(bench.path).read_text().startswith("no database")
+
+
+def test_a_field_that_sqlite_takes_for_a_column_of_ours_is_refused(tmp_path: Path) -> None:
+    bench = Bench("sqlite", tmp_path, None)
+    with pytest.raises(ConfigurationError, match="apart") as caught:
+        bench.sink().open(bench.table({"type": "object", "properties": {"_KEY": {"type": "string"}}}), resume=False)
+    assert caught.value.code == "SINK_COLUMN"
 
 
 def test_a_later_run_adds_to_a_table_and_leaves_other_columns_alone(tmp_path: Path) -> None:

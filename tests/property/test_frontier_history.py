@@ -52,8 +52,8 @@ class History(RuleBasedStateMachine):
             self.in_flight.append(page)
 
     @precondition(lambda self: self.in_flight)
-    @rule(index=st.integers(0, 9), final=st.sampled_from((None, *ADDRESSES)), links=SOME)
-    def read(self, index: int, final: Any, links: list[Any]) -> None:
+    @rule(index=st.integers(0, 9), final=st.sampled_from((None, *ADDRESSES)), links=SOME, has_record=st.booleans())
+    def read(self, index: int, final: Any, links: list[Any], has_record: bool) -> None:
         """As the coordinator does: a page that was read under another name is skipped."""
 
         def make(page: QueuedPage) -> None:
@@ -61,8 +61,11 @@ class History(RuleBasedStateMachine):
             if self.frontier.has_been_read(where.fingerprint, but=page.id):
                 self.frontier.skip(page, "SAME_PAGE")
                 return
-            self.frontier.complete(page, where, f'"{page.url}"', 1, links)
-            self.results.append(f'"{page.url}"')
+            if has_record:
+                self.frontier.complete(page, where, f'"{page.url}"', 1, links)
+                self.results.append(f'"{page.url}"')
+            else:
+                self.frontier.skip(page, "NO_RECORD", "", links, where)
             self.read_at[where.fingerprint] += 1
 
         self.change(index, make)

@@ -36,6 +36,19 @@ def test_what_is_put_is_there_for_everybody(tmp_path: Path) -> None:
     assert one.size() == CacheSize(0, 0)
 
 
+def test_an_entry_that_is_being_written_outlives_a_clearing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    one, other = DiskCache(tmp_path / "c", 1_000_000), DiskCache(tmp_path / "c", 1_000_000)
+    move = os.replace
+
+    def cleared_before(source: str, target: Path) -> None:
+        assert other.clear() == CacheSize(0, 0)
+        move(source, target)
+
+    monkeypatch.setattr(os, "replace", cleared_before)
+    one.put(b"key", b"content")
+    assert one.get(b"key") == b"content"
+
+
 def test_entries_are_for_their_owner_alone(tmp_path: Path) -> None:
     DiskCache(tmp_path / "c", 1_000_000).put(b"key", b"content")
     assert {path.stat().st_mode & 0o777 for path in files(tmp_path)} == {0o600}
@@ -114,7 +127,7 @@ def test_what_a_killed_process_left_behind_is_swept(tmp_path: Path) -> None:
     old.write_bytes(b"x")
     young.write_bytes(b"x")
     os.utime(old, (time.time() - 7200, time.time() - 7200))
-    assert cache.size().entries == 2
+    assert cache.size().entries == 1
     assert files(tmp_path) == sorted([entry, young])
 
 

@@ -87,6 +87,19 @@ def test_what_was_named_is_no_trap() -> None:
     frontier.close()
 
 
+def test_what_is_named_after_it_was_left_out_is_read(tmp_path: Path) -> None:
+    file = tmp_path / "crawl"
+    frontier = Frontier(file, {}, per_shape=2)
+    add(frontier, months(0, 50))
+    assert add(frontier, months(0, 50), depth=0) == []
+    counts = frontier.counts()
+    assert (counts.queued, counts.skipped) == (50, {})
+    frontier.close()
+    frontier = Frontier(file, {}, per_shape=2, resume=True)
+    assert (frontier.counts().queued, frontier.counts().skipped) == (50, {})
+    frontier.close()
+
+
 def test_a_path_that_grows_comes_to_its_end_sooner() -> None:
     frontier = Frontier(None, {}, per_shape=3 * REPEATING_SHARE)
     (line,) = add(frontier, [f"{HOST}/" + "a/b/" * times for times in range(1, 50)])

@@ -188,6 +188,16 @@ def test_a_page_without_a_record_fails_alike_from_the_cache(store: DiskCache) ->
     assert len(scripted.tasks) == 2
 
 
+@pytest.mark.parametrize("code", ["ANSWER_CUT", "ANSWER_EMPTY", "ANSWER_REFUSED"])
+def test_what_a_server_failed_at_is_asked_of_it_again(store: DiskCache, code: str) -> None:
+    def answer(task: GenerationTask) -> str:
+        raise RecordInvalid("nothing but thoughts", hint="turn the model's thinking off at the server", code=code)
+
+    with pytest.raises(RecordInvalid):
+        cached(store, answer)[0].generate(TASK)
+    assert cached(store)[0].generate(TASK).text == '{"a": 1}'
+
+
 def test_everything_else_is_the_generators_own(store: DiskCache) -> None:
     cache, scripted = cached(store)
     assert cache.count_tokens(["a b"]) == [2]

@@ -74,6 +74,8 @@ class FakeSink:
         self._waiting = {}
 
     def finish(self) -> None:
+        if self._name in self._memory.full:
+            raise OutputError("refused: no space", where=self._name)
         self.flush()
         self._memory.finished.append(self._name)
 
@@ -169,6 +171,14 @@ def test_one_sink_that_is_full_keeps_no_other_from_its_rows(tmp_path: Path, memo
     assert again.told == []
 
 
+def test_one_sink_that_cannot_be_finished_keeps_no_other_from_it(tmp_path: Path, memory: Memory) -> None:
+    memory.full = {"a"}
+    desk = Desk(tmp_path)
+    with pytest.raises(OutputError, match="no space"):
+        desk.outlets.finish()
+    assert memory.finished == ["b"]
+
+
 def test_a_row_that_is_refused_is_left_out_alone_and_offered_again(tmp_path: Path, memory: Memory) -> None:
     memory.refuses = {"2.1"}
     desk = Desk(tmp_path)
@@ -221,6 +231,36 @@ def test_a_kill_while_rows_are_tried_alone_loses_none(tmp_path: Path, memory: Me
     assert len(again.outlets.rejected) == 2
 
 
+def test_a_row_that_comes_again_and_is_taken_then_is_refused_no_more(tmp_path: Path, memory: Memory) -> None:
+    memory.refuses = {"2.0"}
+
+    def killed(row: Rejected) -> None:
+        raise KeyboardInterrupt
+
+    desk = Desk(tmp_path)
+    desk.outlets._rejects._told = killed
+    desk.add(1, 2, 3)
+    with pytest.raises(KeyboardInterrupt):
+        desk.outlets.finish()
+    memory.refuses = set()
+    again = Desk(tmp_path)
+    again.add(1, 2, 3)
+    again.outlets.finish()
+    assert len(memory.rows["a"]) == 3
+    assert again.outlets.rejected == ()
+    assert Desk(tmp_path).outlets.rejected == ()
+
+
+def test_what_a_kill_tore_of_the_rejected_rows_spoils_none_that_follows(tmp_path: Path, memory: Memory) -> None:
+    Desk(tmp_path)
+    (tmp_path / "run" / "rejected.jsonl").write_text('{"key": "tor')
+    memory.refuses = {"2.0"}
+    desk = Desk(tmp_path)
+    desk.add(1, 2, 3)
+    desk.outlets.finish()
+    assert [row.sink for row in Desk(tmp_path).outlets.rejected] == ["a", "b"]
+
+
 def test_the_folder_of_another_run_is_of_no_use(tmp_path: Path, memory: Memory) -> None:
     desk = Desk(tmp_path)
     (tmp_path / "run" / "left").write_text("over")
@@ -228,3 +268,12 @@ def test_the_folder_of_another_run_is_of_no_use(tmp_path: Path, memory: Memory) 
     assert (tmp_path / "run" / "left").exists()
     desk.outlets.open("another run", "settings")
     assert not (tmp_path / "run" / "left").exists()
+
+
+def test_a_folder_that_no_run_has_made_is_not_emptied(tmp_path: Path, memory: Memory) -> None:
+    folder = tmp_path / "run"
+    folder.mkdir()
+    (folder / "thesis.txt").write_text("years of work")
+    with pytest.raises(OutputError, match="none of a run's"):
+        Desk(tmp_path).outlets.open("this run", "settings")
+    assert (folder / "thesis.txt").read_text() == "years of work"

@@ -1,4 +1,4 @@
-"""The schema of a table of several kinds of rows, whole files, and quarantined pages."""
+"""The schema of a table of several kinds of rows, whole files, quarantined pages, and what doubles are known by."""
 
 from __future__ import annotations
 
@@ -13,9 +13,14 @@ from fetchly.crawler.failed_pages import failed_pages
 from fetchly.crawler.fingerprint import address_of
 from fetchly.crawler.frontier import Frontier
 from fetchly.crawling.failures import failure_of
+from fetchly.crawling.results import PageResult
 from fetchly.errors import FetchError, OutputError
+from fetchly.extraction.generator import ExtractionStats
+from fetchly.pipeline.pipeline import Pipeline
+from fetchly.pipeline.rows import RowMaker
 from fetchly.pipeline.table_schema import table_schema
 from fetchly.pipeline.whole_file import write_whole
+from tests.support.pipelines import items
 
 URL = "http://a.example/"
 
@@ -74,3 +79,17 @@ def test_a_failed_page_is_told_apart_from_its_message(tmp_path: Path) -> None:
     (failed,) = failed_pages(tmp_path / "state")
     assert (failed.url, failed.code, failed.message) == (URL, "GONE", "it is gone (for good)")
     assert (failed.attempts, failed.retryable, failed.hint) == (1, True, "look  elsewhere")
+
+
+def test_a_full_disk_under_what_doubles_are_known_by_is_said(tmp_path: Path) -> None:
+    maker = RowMaker(Pipeline.from_dict(items(URL, transform={"deduplicate": "name"}), folder=tmp_path))
+    assert maker._seen is not None
+    maker._seen.execute("PRAGMA max_page_count = 2")
+    values = [{"name": f"Item {number}"} for number in range(1000)]
+    results = (
+        PageResult(URL, URL, 200, (), False, value, {}, (), 1, "", ExtractionStats(), "item") for value in values
+    )
+    with pytest.raises(OutputError, match="full") as caught:
+        list(map(maker.rows_of, results))
+    assert "TMPDIR" in str(caught.value.hint)
+    maker.close()

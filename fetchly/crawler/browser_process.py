@@ -54,6 +54,11 @@ def is_browser_error(error: Exception) -> bool:
     return isinstance(error, Error) or type(error) is Exception  # so Playwright says that its driver is gone
 
 
+def says_gone(error: Exception) -> bool:
+    """Whether an exception says that the browser went away, which may be told before it counts as disconnected."""
+    return is_browser_error(error) and re.search("has been closed|Connection closed", str(error)) is not None
+
+
 @dataclass(slots=True)
 class Running:
     """One launched browser. `pid` leads its process group, `driver` is its parent, `profile` its folder (None where

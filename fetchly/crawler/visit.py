@@ -11,7 +11,7 @@ from urllib.parse import urlsplit
 
 from fetchly.crawler.answers import content_type_of, status_error
 from fetchly.crawler.assignment import HELD_HOST, Assignment
-from fetchly.crawler.browser_process import OpenTab, is_browser_error
+from fetchly.crawler.browser_process import OpenTab, is_browser_error, says_gone
 from fetchly.crawler.page_scripts import PageScripts
 from fetchly.crawler.performer import Performer
 from fetchly.crawler.proxy import EgressProxy
@@ -127,7 +127,7 @@ class Visit:
         try:
             await self._tab.goto(self._assignment.url, wait_until="commit", timeout=0)
         except Exception as error:
-            if not is_browser_error(error) or self._gone():
+            if not is_browser_error(error) or self._gone() or says_gone(error):
                 raise
             answer = self._trail.last
             if answer is None or answer.status in range(300, 400):

@@ -7,6 +7,7 @@ from fetchly.extraction import schema, shipped
 from fetchly.sinks.columns import change, layout
 from fetchly.sinks.database import Columns, fold
 from fetchly.sinks.place import Place
+from fetchly.sinks.typed_rows import KEY
 
 CLOSED = {"type": "object", "properties": {"a": {"type": "integer"}}, "additionalProperties": False}
 TYPES: list[tuple[Any, str]] = [
@@ -83,14 +84,16 @@ def test_what_has_changed_is_said() -> None:
 
 def test_names_that_a_database_cannot_tell_apart_are_refused() -> None:
     both = layout({"properties": {"Name": {}, "name": {}}})
-    fold(both, lambda name: name, None)
+    fold(both, (KEY,), lambda name: name, None)
     with pytest.raises(ConfigurationError, match="apart"):
-        fold(both, str.lower, None)
+        fold(both, (KEY,), str.lower, None)
+    with pytest.raises(ConfigurationError, match="apart"):
+        fold(layout({"properties": {"_KEY": {}}}), (KEY,), str.lower, None)
     with pytest.raises(ConfigurationError, match="too long"):
-        fold(layout({"properties": {"ü" * 32: {}}}), str, 63)
+        fold(layout({"properties": {"ü" * 32: {}}}), (KEY,), str, 63)
     for name in ("", "a\x00"):
         with pytest.raises(ConfigurationError, match="cannot be a column"):
-            fold(layout({"properties": {name: {}}}), str, None)
+            fold(layout({"properties": {name: {}}}), (KEY,), str, None)
 
 
 def test_a_table_is_mended_by_the_statement_in_the_hint() -> None:

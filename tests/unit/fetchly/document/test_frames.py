@@ -62,6 +62,7 @@ def test_every_field_of_a_request_arrives() -> None:
         redirects=("https://h/1", "https://h/2"),
         rendered=True,
         warnings=("ä",),
+        from_cache="fresh",
     )
     plain = Page("", "", 0, (), b"")
     assert not [field.name for field in fields(Page) if getattr(page, field.name) == getattr(plain, field.name)]

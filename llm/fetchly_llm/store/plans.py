@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -60,19 +59,21 @@ def _adapted_plan(model: CatalogueModel, adapter: Path, installation: Installati
     key = _key(model.name, parts + (f" streams {sha256_of(model.streams)}" if model.streams else ""))
 
     def make(folder: Path, progress: Progress) -> Made:
-        from fetchly_llm.store.adaptation import adapt_folder, add_streams, check_base
+        from fetchly_llm.store.adaptation import add_streams, check_base
 
         assert reference.sha256 is not None, "a catalogue model's file is pinned"
         check_base(adapter, reference.sha256)
-        sha256 = merged(folder, progress, adapt_folder)
+        sha256 = merged(folder, progress)
         if model.streams is not None:
             add_streams(folder, model.streams, checksum)
         return Made(folder, sha256)
 
-    def merged(folder: Path, progress: Progress, adapt: Callable[[Path, Path, Path, Progress], None]) -> str | None:
+    def merged(folder: Path, progress: Progress) -> str | None:
+        from fetchly_llm.store.adaptation import adapt_folder
+
         for base in installation.twins(base_key):
             if installation.is_sound(base):
-                adapt(base.folder, folder, adapter, progress)
+                adapt_folder(base.folder, folder, adapter, progress)
                 return base.sha256
         if offline:
             raise ModelMissing(

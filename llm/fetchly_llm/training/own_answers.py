@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import tempfile
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from hashlib import sha256
 from pathlib import Path
@@ -31,7 +32,7 @@ from fetchly_llm.grammar.prepare import prepare
 from fetchly_llm.request import GenerationRequest, SamplingParams
 from fetchly_llm.safetensors_file import TensorSource, write_tensors
 from fetchly_llm.store.entry import ModelFolder
-from fetchly_llm.stream_config import StreamConfig, stream_metadata, stream_shapes
+from fetchly_llm.stream_config import STREAMS_FILE, StreamConfig, stream_metadata, stream_shapes
 from fetchly_llm.training.example_lines import ExampleLine, read_examples
 from fetchly_llm.training.stream_states import TEACHERS, StateFolder, StreamStates
 from fetchly_llm.tree import DraftTree
@@ -124,28 +125,22 @@ def write_states(
     return tally
 
 
-class _watched_engine:
+@contextmanager
+def _watched_engine(folder: Path, model: ModelConfig, options: AnswerOptions) -> Iterator[Engine]:
     """An engine whose steps leave the hidden states of `options.taps`: that of streams which do nothing."""
-
-    def __init__(self, folder: Path, model: ModelConfig, options: AnswerOptions) -> None:
-        self._folder, self._model, self._options = folder, model, options
-
-    def __enter__(self) -> Engine:
-        options = self._options
-        streams = StreamConfig(gamma=1, first_layer=options.first_layer, taps=options.taps, insertion_rank=1, top=1)
-        with tempfile.TemporaryDirectory(prefix="fetchly-") as place:
-            file = Path(place) / "streams.safetensors"
-            tensors = [
-                TensorSource(name, shape, [np.zeros(shape, np.float32)])
-                for name, shape in stream_shapes(streams, self._model).items()
-            ]
-            write_tensors(file, tensors, metadata=stream_metadata(streams, self._model))
-            config = EngineConfig(device="native", threads=options.threads, streams_file=file)
-            self._engine = Engine.load(self._folder, config)
-        return self._engine
-
-    def __exit__(self, *error: object) -> None:
-        self._engine.close()
+    streams = StreamConfig(gamma=1, first_layer=options.first_layer, taps=options.taps, insertion_rank=1, top=1)
+    with tempfile.TemporaryDirectory(prefix="fetchly-") as place:
+        file = Path(place) / STREAMS_FILE
+        tensors = [
+            TensorSource(name, shape, [np.zeros(shape, np.float32)])
+            for name, shape in stream_shapes(streams, model).items()
+        ]
+        write_tensors(file, tensors, metadata=stream_metadata(streams, model))
+        engine = Engine.load(folder, EngineConfig(device="native", threads=options.threads, streams_file=file))
+    try:
+        yield engine
+    finally:
+        engine.close()
 
 
 def states_of(

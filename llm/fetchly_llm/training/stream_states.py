@@ -133,7 +133,7 @@ def read_states(file: Path) -> StreamStates:
         length, answer = len(found.tokens), len(found.chosen)
         if not 0 < answer < length or found.keys.shape != found.values.shape or found.keys.shape[2] != length - 1:
             raise ValueError("its parts do not fit each other")
-        if found.taps.shape[1] != answer or found.likely.shape != (answer, TEACHERS) != found.chances.shape:
+        if found.taps.shape[1] != answer or not found.likely.shape == found.chances.shape == (answer, TEACHERS):
             raise ValueError("its parts do not fit each other")
     except (OSError, ValueError, KeyError, TypeError, safetensors.SafetensorError) as error:
         raise RequestInvalid(f"{file} holds no states: {error}", hint="remove it, and make it again") from error

@@ -271,4 +271,10 @@ def test_states_of_another_model_and_damaged_ones_are_refused(folder: Path, stat
     damaged.write_bytes(StateFolder(states).files()[0].read_bytes()[:-9])
     with pytest.raises(RequestInvalid, match="holds no states"):
         read_states(damaged)
-    assert isinstance(read_states(StateFolder(states).files()[0]), StreamStates)
+    found = read_states(StateFolder(states).files()[0])
+    misshapen = StateFolder(tmp_path / "misshapen")
+    misshapen.begin({})
+    for number, cut in enumerate(("likely", "chances", "taps", "keys")):
+        misshapen.write(number, replace(found, **{cut: getattr(found, cut)[:, :-1]}))
+        with pytest.raises(RequestInvalid, match="do not fit each other"):
+            read_states(misshapen.file(number))

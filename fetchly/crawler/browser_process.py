@@ -203,7 +203,7 @@ class BrowserProcess:
             driver = psutil.Process(self._driver_pid) if self._driver_pid is not None else None
             if driver is None or driver.ppid() != os.getpid():  # it has ended, and its id may be another's by now
                 return ()
-            return (driver.pid, *(process.pid for process in driver.children(recursive=True)))
+            return tuple(process.pid for process in (driver, *driver.children(recursive=True)) if _runs(process))
         except psutil.Error:
             return ()
 
@@ -337,6 +337,14 @@ def _launch_error(error: Exception, path: Path) -> ConfigurationError:
     if sandbox is not None:
         return BrowserMissing("its sandbox cannot be built here", where=str(path), hint="run `fetchly doctor`")
     return BrowserMissing(f"it does not start: {said[0] if said else error!r}", where=str(path), hint="fetchly doctor")
+
+
+def _runs(process: psutil.Process) -> bool:
+    """Not so for one that has ended and was not waited for yet: nothing is left of it to be weighed or ended."""
+    try:
+        return bool(process.status() != psutil.STATUS_ZOMBIE)
+    except psutil.Error:
+        return False
 
 
 def _parent_of(pid: int) -> int | None:

@@ -201,7 +201,7 @@ def test_tabs_are_taken_away_and_given_back_while_pages_wait(site: Site) -> None
         visit.send(answer(b"<p>held"))
 
     site.routes["/held"] = held
-    with BrowserRenderer(FetchPolicy(allow_private=True), tabs=3) as renderer, ThreadPoolExecutor(4) as threads:
+    with ThreadPoolExecutor(4) as threads, BrowserRenderer(FetchPolicy(allow_private=True), tabs=3) as renderer:
         assert renderer.pids() == ()
         assert b"hello" in renderer.render(site.url()).body
         started = processes_of(os.getpid())

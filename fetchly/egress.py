@@ -178,7 +178,9 @@ class EgressGate:
                 f"{named} is {'a private address' if openable else 'not a public address'}",
                 url=url,
                 code="ADDRESS_REFUSED",
-                hint="pass --allow-private to read pages of your own network" if openable else None,
+                hint="--allow-private, or allow_private: true under source of a pipeline, opens your own network"
+                if openable
+                else None,
             )
 
     def _look_up(self, endpoint: Endpoint, url: str, timeout_s: float) -> list[IpAddress]:

@@ -15,6 +15,8 @@ FetchlyError                       exit 1
 
 from __future__ import annotations
 
+from typing import Any
+
 
 class FetchlyError(Exception):
     """Base of everything fetchly raises on purpose.
@@ -44,6 +46,10 @@ class FetchlyError(Exception):
             self.code = code
         if retryable is not None:
             self.retryable = retryable
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Errors go from process to process; the constructors of their kinds differ."""
+        return _restored, (type(self), self.args), self.__dict__
 
     def line(self) -> str:
         """The error in one line: code, place, what is wrong, what to do next."""
@@ -154,3 +160,7 @@ class Interrupted(FetchlyError):
 
     code = "INTERRUPTED"
     exit_code = 130
+
+
+def _restored(kind: type[FetchlyError], args: tuple[Any, ...]) -> FetchlyError:
+    return kind.__new__(kind, *args)

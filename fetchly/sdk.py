@@ -9,6 +9,7 @@ import weakref
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
+from functools import partial
 from types import TracebackType
 from typing import Any, Generic, Literal, Self, TypeVar, overload
 
@@ -22,6 +23,7 @@ from fetchly.crawler.scrolling import Scrolling, scrolling
 from fetchly.crawler.storage_state import load_storage_state
 from fetchly.crawling.async_crawl import AsyncCrawl
 from fetchly.crawling.crawl import Crawl, Means
+from fetchly.crawling.extraction import LocalExtraction
 from fetchly.crawling.options import CrawlOptions, crawl_options
 from fetchly.crawling.results import PageResult
 from fetchly.crawling.subject import Subject, subject_of
@@ -34,7 +36,7 @@ from fetchly.extraction.extractor import ExtractionOptions, Extractor
 from fetchly.extraction.generator import ExtractionStats, Generator, SchemaNotice
 from fetchly.extraction.local import LocalGenerator
 from fetchly.extraction.schema import SchemaSource, UserSchema, load_schema
-from fetchly.extraction.server import ServerGenerator
+from fetchly.extraction.server import ServerGenerator, unused_settings
 from fetchly.extraction.server_reference import is_server
 from fetchly.extraction.validation import RecordValidator
 from fetchly.goods import Document, Evidence
@@ -133,7 +135,7 @@ class Client:
             storage_state=load_storage_state(storage_state) if storage_state is not None else None,
         )
         if generator is None and is_server(model):
-            generator = ServerGenerator(model, api_key=api_key, unused=_unused(self._options, device, threads))
+            generator = ServerGenerator(model, api_key=api_key, unused=unused_settings(self._options, device, threads))
         self._generator = generator or LocalGenerator(
             model, device=device, threads=threads, offline=offline, progress=progress
         )
@@ -223,12 +225,24 @@ class Client:
         subject = subject_of([seeds] if isinstance(seeds, str) else list(seeds), loaded)
         return self._opened(subject, crawling, chosen, lambda page: _crawled(page, validator), report).start()
 
+    def means(self, choice: RenderChoice | None = None) -> Means:
+        """What a crawl of this client works with: its reader and its model, which stay the client's."""
+        choice = choice or RenderChoice()  # what is known of sites goes with the crawl's state, not with this client
+        reader = self._reader.with_choice(choice)
+        reading = ReadOptions(keep_hidden=self._keep_hidden)
+        extraction = partial(LocalExtraction, self._generator)
+        return Means(reader, reading, reader.policy, reader.render, extraction, choice, reader.browsing)
+
     def open_crawl(
-        self, subject: Subject, options: CrawlOptions, report: Callable[[str], None] = lambda line: None
+        self,
+        subject: Subject,
+        options: CrawlOptions,
+        report: Callable[[str], None] = lambda line: None,
+        means: Means | None = None,
     ) -> Crawl[PageResult]:
         """A crawl with a subject of its own, such as one of several schemas, that has not begun: its state is open, and
-        `start` begins it."""
-        return self._opened(subject, options, self._options, lambda page: page, report)
+        `start` begins it. `means` stand in for the client's."""
+        return self._opened(subject, options, self._options, lambda page: page, report, means)
 
     def _opened(
         self,
@@ -237,15 +251,12 @@ class Client:
         chosen: ExtractionOptions,
         convert: Callable[[PageResult], R],
         report: Callable[[str], None],
+        means: Means | None = None,
     ) -> Crawl[R]:
         self._check_open()
         for schema in subject.schemas.values():
             self._generator.check_schema(schema.json, chosen.schema_mode)
-        choice = RenderChoice()  # what is known of sites goes with the crawl's state, not with this client
-        reader = self._reader.with_choice(choice)
-        reading = ReadOptions(keep_hidden=self._keep_hidden)
-        means = Means(reader, reading, reader.policy, reader.render, self._generator, choice, reader.browsing)
-        crawl = Crawl(subject, means, options, chosen, convert, report)
+        crawl = Crawl(subject, means or self.means(), options, chosen, convert, report)
         self._crawls.add(crawl)
         return crawl
 
@@ -374,18 +385,6 @@ def _crawled(page: PageResult, validator: RecordValidator) -> Result[Any]:
         rendered=page.rendered,
         identity=page.identity,
     )
-
-
-def _unused(options: ExtractionOptions, device: str, threads: int | None) -> list[str]:
-    """What the user set that has no meaning for a model server."""
-    default = ExtractionOptions()
-    changed = {
-        "device": device != "auto",
-        "threads": threads is not None,
-        "draft": options.draft != default.draft,
-        "verify": options.verify != default.verify,
-    }
-    return [name for name, is_set in changed.items() if is_set]
 
 
 def _overridden(options: ExtractionOptions, changes: Mapping[str, Any]) -> ExtractionOptions:

@@ -42,7 +42,7 @@ class Settings(BaseModel):
     model: str = "fetchly-135m"
     device: Literal["auto", "native", "cpu", "cuda"] = "auto"
     threads: int | None = Field(default=None, ge=1)
-    draft: str = "forced,lookup"
+    draft: str = "auto"
     verify: Literal["match", "rejection"] = "match"
     schema_mode: Literal["strict", "check"] = "strict"
     temperature: float = Field(default=0.0, ge=0.0, le=10.0)

@@ -16,7 +16,7 @@ from fetchly.cli.bench_compare import compare
 from fetchly.cli.bench_step import step
 
 if TYPE_CHECKING:
-    from fetchly.cli.engine import DecodeBench, WorkItem
+    from fetchly.cli.engine_bench import DecodeBench, WorkItem
     from fetchly.lab.dataset import Dataset
 
 app = typer.Typer(no_args_is_help=True, rich_markup_mode=None)
@@ -54,6 +54,9 @@ def decode(
     verify: Literal["match", "rejection"] = typer.Option("match", help="How drafts are verified."),
     streams: Literal["deferred", "fused"] = typer.Option("deferred", help="When streams run."),
     streams_file: Path | None = typer.Option(None, help="Other streams than the model's own."),
+    save_gain: bool = typer.Option(
+        False, "--save-gain", help="Note in --streams-file what its streams gain, by which --draft auto decides."
+    ),
     replay: bool = typer.Option(
         False, "--replay", help="The right answers stand in for the model: no weights, no times."
     ),
@@ -70,7 +73,7 @@ def decode(
     quiet: bool = typer.Option(False, "-q", "--quiet", help="No progress."),
 ) -> int:
     """Tokens per step, speed and exactness of each way to draft. Exit code 1 where one wrote other bytes."""
-    from fetchly.cli import engine
+    from fetchly.cli import engine_bench
     from fetchly.cli.bench_table import print_table
     from fetchly.cli.dataset_progress import DatasetProgress
     from fetchly.cli.output import RecordWriter
@@ -87,9 +90,16 @@ def decode(
         raise ConfigurationError(
             "--replay writes right answers, verified by match: no --prompts, no --verify rejection"
         )
+    if save_gain and (streams_file is None or replay or temperature or verify != "match" or streams != "deferred"):
+        raise ConfigurationError(
+            "--save-gain is about how records are written by default",
+            hint="name --streams-file, and leave out --replay, --temperature, --verify and --streams",
+        )
+    if save_gain and arm and not {"forced+lookup", "all"} <= set(arm):
+        raise ConfigurationError("--save-gain compares two arms", hint="--arm forced+lookup --arm all")
     _check_files([*prompts, *(file for file in (examples, streams_file) if file)], plot)
     settings = load_settings()
-    options = engine.decode_options(
+    options = engine_bench.decode_options(
         arm,
         max_tokens=max_tokens or (REPLAY_TOKENS if replay else MAX_TOKENS),
         temperature=temperature,
@@ -101,7 +111,7 @@ def decode(
     writers += [RecordWriter("jsonl", output, append=False)] if output else []
     datasets = _datasets(data, split, sets) if data is not None else []
     with ProgressBar(quiet) as fetching:
-        bench = engine.DecodeBench(
+        bench = engine_bench.DecodeBench(
             model or settings.model,
             device=device or settings.device,
             threads=threads or settings.threads,
@@ -136,9 +146,12 @@ def decode(
         for row in lines:
             writer.add(row)
         writer.close()
+    if save_gain:
+        assert streams_file is not None
+        engine_bench.save_gain(lines, streams_file)
     if plot is not None:
         try:
-            engine.plot_decode(report, plot)
+            engine_bench.plot_decode(report, plot)
         except OSError as error:
             raise OutputError(f"cannot be written: {error.strerror or error}", where=str(plot)) from None
     kinds = {problem.kind for problem in report.problems}
@@ -202,7 +215,7 @@ def _datasets(root: Path, split: str, wanted: Sequence[str]) -> list[Dataset]:
 
 def _check_files(given: Sequence[Path], plot: Path | None) -> None:
     """What can be known to fail is said before the work."""
-    from fetchly.cli import engine
+    from fetchly.cli import engine_bench
     from fetchly.errors import ConfigurationError, DocumentError, OutputError
 
     for file in given:
@@ -213,7 +226,7 @@ def _check_files(given: Sequence[Path], plot: Path | None) -> None:
             raise ConfigurationError("a plot is a .png file", where=str(plot))
         if not plot.resolve().parent.is_dir():
             raise OutputError("its folder does not exist", where=str(plot))
-        engine.require_plots()
+        engine_bench.require_plots()
 
 
 def _say(text: str) -> None:

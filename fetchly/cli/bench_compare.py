@@ -13,7 +13,7 @@ import typer
 
 if TYPE_CHECKING:
     from fetchly.cli.compare_pages import PageOutcome, ToMarkdown
-    from fetchly.cli.engine import CompareBench, ComparedDocument, Measure
+    from fetchly.cli.engine_bench import CompareBench, ComparedDocument, Measure
     from fetchly.extraction.local import LocalGenerator
     from fetchly.lab.dataset import Dataset, GoldRecord
     from fetchly.lab.reading import SetReader
@@ -64,7 +64,7 @@ def compare(
     quiet: bool = typer.Option(False, "-q", "--quiet", help="No progress."),
 ) -> int:
     """Fetchly beside llama.cpp: the same weights, threads, prompts and pages. Needs fetchly[compare]."""
-    from fetchly.cli import engine
+    from fetchly.cli import engine_bench
     from fetchly.cli.compare_pages import scores
     from fetchly.cli.compare_table import print_table
     from fetchly.cli.dataset_progress import DatasetProgress
@@ -89,7 +89,7 @@ def compare(
     writers += [RecordWriter("jsonl", output, append=False)] if output else []
     chosen_model, device, threads = model or settings.model, device or settings.device, threads or settings.threads
     with ProgressBar(quiet) as fetching:
-        bench = engine.compare_bench(
+        bench = engine_bench.compare_bench(
             chosen_model, device=device, threads=threads, gguf=gguf, offline=offline, progress=fetching
         )
     if bench.skipped is not None:
@@ -102,7 +102,7 @@ def compare(
             if not prompted:
                 raise DocumentError("there is no page to compare on", code="NO_EXAMPLES")
             with DatasetProgress("compare", len(prompted), quiet) as progress:
-                compared = engine.compare(
+                compared = engine_bench.compare(
                     bench,
                     [each.document for each in prompted],
                     measures,
@@ -157,7 +157,7 @@ class _Pages:
     def _document(self, page: _Chosen) -> ComparedDocument:
         from dataclasses import replace
 
-        from fetchly.cli.engine import ComparedDocument
+        from fetchly.cli.engine_bench import ComparedDocument
         from fetchly.extraction.decoding import bind_links, decoding_schema
         from fetchly.extraction.prompt import PAGE_BUDGET, build_prompt
 
@@ -218,7 +218,7 @@ class _Pages:
 def _measures(names: Sequence[str]) -> list[Measure]:
     from typing import get_args
 
-    from fetchly.cli.engine import Measure
+    from fetchly.cli.engine_bench import Measure
     from fetchly.errors import ConfigurationError
 
     known: tuple[Measure, ...] = get_args(Measure)

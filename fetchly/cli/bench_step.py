@@ -22,13 +22,13 @@ def step(
     """Milliseconds of a decode step by its number of rows, beside the limit that this machine's memory sets."""
     import json
 
-    from fetchly.cli import engine
+    from fetchly.cli import engine_bench
     from fetchly.cli.progress import ProgressBar
     from fetchly.settings import load_settings
 
     settings = load_settings()
     with ProgressBar(quiet) as fetching:
-        lines = engine.measure_steps(
+        lines = engine_bench.measure_steps(
             model or settings.model,
             device=device or settings.device,
             threads=threads or settings.threads,

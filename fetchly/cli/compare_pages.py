@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Protocol
 
-from fetchly.cli.engine import Pair, Score, Sides, Trial
+from fetchly.cli.engine_bench import Pair, Score, Sides, Trial
 from fetchly.document.decode import decode
 from fetchly.errors import ConfigurationError
 from fetchly.extraction.decoding import asks_for_links
@@ -25,7 +25,7 @@ from fetchly.lab.predictions import Prediction
 from fetchly.lab.scoring import Counts
 
 if TYPE_CHECKING:
-    from fetchly.cli.engine import CompareBench
+    from fetchly.cli.engine_bench import CompareBench
 
 _INSTRUCTION = (
     "You extract data from web pages. Answer with one JSON object that satisfies this JSON Schema. "

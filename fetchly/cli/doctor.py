@@ -59,7 +59,23 @@ def doctor(
         "model",
         f"{entry.name}: {entry.path or f'fetched on first use, or: fetchly models pull {model}'}",
     )
+    if here and healthy:
+        assert entry.path is not None
+        _drafts_line(entry.path)
     return 0 if healthy and writable and (here or room) else 1
+
+
+def _drafts_line(folder: Path) -> None:
+    """What `--draft auto` comes to. Loads the model."""
+    from fetchly.cli import engine
+    from fetchly.errors import FetchlyError
+
+    try:
+        sources, reason = engine.draft_choice(folder)
+    except FetchlyError as error:
+        _line("note", "drafts", error.line())
+    else:
+        _line("ok", "drafts", f"{sources} ({reason})")
 
 
 def _server_answers(model: str) -> bool:

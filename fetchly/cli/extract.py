@@ -51,7 +51,9 @@ def extract(
     ),
     device: Literal["auto", "native", "cpu", "cuda"] | None = typer.Option(None, help="Where the model runs."),
     threads: int | None = typer.Option(None, min=1, help="CPU threads."),
-    draft: str | None = typer.Option(None, help="forced, lookup, streams; or none. The record is the same."),
+    draft: str | None = typer.Option(
+        None, help="auto; or some of forced, lookup, streams; or none. The record is the same."
+    ),
     verify: Literal["match", "rejection"] | None = typer.Option(
         None, help="How drafts are verified; rejection keeps the distribution, match every byte."
     ),
@@ -152,7 +154,7 @@ def opened_client(settings: Settings, offline: bool, progress: Any) -> Iterator[
 
 
 def draft_sources(text: str) -> tuple[str, ...]:
-    """`forced,lookup` as names; `none` is plain decoding. Raises ConfigurationError where nothing is named."""
+    """`auto`, or `forced,lookup` as names; `none` is plain decoding. Raises ConfigurationError where none is named."""
     from fetchly.errors import ConfigurationError
 
     names = tuple(name.strip() for name in text.split(",") if name.strip())

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Literal
 import typer
 
 if TYPE_CHECKING:
+    from fetchly.pipeline.page_schema import PipelineSchema
     from fetchly.pipeline.pipeline import Pipeline
     from fetchly.pipeline.runner import RunSummary
 
@@ -38,7 +39,7 @@ def run_pipeline(
     for notice in loaded.notices:
         print(f"notice {notice}", file=sys.stderr)
     if check:
-        _lint(loaded)
+        _check(loaded)
         print(f"{pipeline}: sound ({_counts(loaded)})", file=sys.stderr)
     if show:
         import yaml
@@ -46,8 +47,6 @@ def run_pipeline(
         print(yaml.safe_dump(loaded.shown(), sort_keys=False, allow_unicode=True), end="")
     if check or show:
         return 0
-    if runner == "ray":
-        raise ConfigurationError("the runner ray is not there yet", where="--runner", hint="--runner local")
     if runner is not None:
         spec = loaded.spec.model_copy(update={"run": loaded.spec.run.model_copy(update={"runner": runner})})
         loaded = replace(loaded, spec=spec)
@@ -75,7 +74,7 @@ def _run(
     from fetchly.cli.output import RecordWriter
     from fetchly.cli.progress import ProgressBar
     from fetchly.pipeline.opened_client import RunOptions
-    from fetchly.pipeline.runner import LocalRun
+    from fetchly.pipeline.runner import PipelineRun
     from fetchly.sinks.options import SinkOptions, StdoutSettings
 
     stats_writer = RecordWriter("json", stats_json, append=False) if stats_json is not None else None
@@ -83,7 +82,7 @@ def _run(
     with (
         ProgressBar(quiet) as progress,
         CrawlDisplay(quiet) as display,
-        LocalRun(
+        PipelineRun(
             loaded, RunOptions(resume, failed, limit), sinks=sinks, say=display.fail, progress=progress
         ) as running,
         interruptible(running.crawl, display),
@@ -138,19 +137,50 @@ def _print_sinks(summary: RunSummary) -> None:
         print(f"  {use.kind:<24} {use.rows:,} rows in {use.place}", file=sys.stderr)
 
 
-def _lint(loaded: Pipeline) -> None:
-    """What the generator refuses of a schema is said now, not after the first page. Errors: SchemaError."""
+def _check(loaded: Pipeline) -> None:
+    """What would end a run before its first page, as far as nothing need be fetched or loaded to know it. Errors:
+    ConfigurationError and SchemaError."""
+    from fetchly.pipeline.checks import check_writable
+
+    check_writable(loaded.loaded)
+    for schema in loaded.schemas:
+        _lint(loaded, schema)
+    _check_room(loaded)
+
+
+def _lint(loaded: Pipeline, schema: PipelineSchema) -> None:
+    """Errors: SchemaError for what the generator refuses."""
     from fetchly.cli import engine
     from fetchly.errors import SchemaError
 
+    for finding in engine.lint(schema.schema.json, loaded.extract.schema_mode):
+        if finding.severity == "error":
+            raise SchemaError(
+                f"the schema {schema.name} cannot be used: {finding.text()}",
+                where=loaded.place(*schema.path, "schema"),
+                hint=f"fetchly schemas lint {schema.file or schema.name} shows all there is to say",
+            )
+
+
+def _check_room(loaded: Pipeline) -> None:
+    """Errors: ConfigurationError where a model that is on this machine has no room for a page."""
+    from fetchly.cli import engine
+    from fetchly.errors import ConfigurationError
+    from fetchly.extraction.extractor import ExtractionOptions, page_budget
+    from fetchly.extraction.server_reference import is_server
+
+    context = None if is_server(loaded.extract.model) else engine.context_of(loaded.extract.model)
+    if context is None:
+        return
+    options = ExtractionOptions(max_tokens=loaded.extract.max_tokens, verbatim=loaded.extract.verbatim)
     for schema in loaded.schemas:
-        for finding in engine.lint(schema.schema.json, loaded.extract.schema_mode):
-            if finding.severity == "error":
-                raise SchemaError(
-                    f"the schema {schema.name} cannot be used: {finding.text()}",
-                    where=loaded.place(*schema.path, "schema"),
-                    hint=f"fetchly schemas lint {schema.file or schema.name} shows all there is to say",
-                )
+        try:
+            page_budget(schema.schema, options, *context)
+        except ConfigurationError as error:
+            place = loaded.place("extract", "max_tokens")
+            raise ConfigurationError(
+                f"the schema {schema.name}: {error.message}", where=place, hint=error.hint, code=error.code
+            ) from None
 
 
 def _counts(loaded: Pipeline) -> str:

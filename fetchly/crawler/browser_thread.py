@@ -18,8 +18,9 @@ from fetchly.crawler.chromium import BrowserMissing
 from fetchly.crawler.http import MayFollow
 from fetchly.crawler.navigation_guard import NavigationGuard
 from fetchly.crawler.proxy import EgressProxy
+from fetchly.crawler.typed_text import TypedText
 from fetchly.crawler.visit import Visit
-from fetchly.errors import FetchError, Interrupted
+from fetchly.errors import FetchError, FetchlyError, Interrupted
 from fetchly.goods import Page
 
 _POLL_S = 0.1
@@ -155,10 +156,19 @@ class BrowserThread:
             self._rest_if_told()
 
     async def _page(self, tab: OpenTab, proxy: EgressProxy, ticket: _Ticket) -> Page:
-        visit = Visit(tab, proxy, ticket.assignment)
-        if ticket.may_follow is None:
+        typed = TypedText(ticket.assignment.interaction.actions, ticket.assignment.url)
+        try:
+            return typed.page(await self._visited(Visit(tab, proxy, ticket.assignment, typed), tab, ticket, typed))
+        except FetchlyError as error:
+            if not typed:
+                raise
+            raise typed.error(error) from None  # what it comes from may say more
+
+    async def _visited(self, visit: Visit, tab: OpenTab, ticket: _Ticket, typed: TypedText) -> Page:
+        may_follow = ticket.may_follow
+        if may_follow is None:
             return await visit.page()
-        guard = NavigationGuard(ticket.assignment.url, ticket.may_follow)
+        guard = NavigationGuard(ticket.assignment.url, lambda url: may_follow(typed.address(url)))
         await guard.watch(tab)
         return await guard.page(visit.page())
 

@@ -25,8 +25,8 @@ _INSTALLED = (
     ("chromium-*", ("*/chrome", "*/Chromium.app/Contents/MacOS/Chromium", "*/*.app/Contents/MacOS/Google Chrome*")),
 )
 
-# Chromium heeds the last --disable-features alone: ours repeats what Playwright turns off (a test compares the two) and
-# adds services that the browser calls by itself.
+# Chromium heeds the last --disable-features alone, and so with --enable-features: ours repeat what Playwright says (a
+# test compares the two), and turn off services that the browser calls by itself and pages that nobody has gone to.
 DISABLED_FEATURES = (
     "AvoidUnnecessaryBeforeUnloadCheckSync",
     "DestroyProfileOnBrowserClose",
@@ -46,8 +46,17 @@ DISABLED_FEATURES = (
     "NetworkTimeServiceQuerying",
     "OptimizationHints",
     "PreconnectToSearch",
+    "Prerender2",
     "Translate",
     "TranslationAPI",
+)
+ENABLED_FEATURES = (
+    "CDPScreenshotNewSurface",
+    "SkipListAccountsWithoutGaiaCookies",
+    # What a page says in speculation rules is fetched past every request that we see, and there is no switch for it
+    # that holds while a browser is driven: none at a time is how many we let it fetch.
+    "PrefetchSchedulerTesting"
+    ":kPrefetchSchedulerTestingActiveSetSizeLimitForBase/0/kPrefetchSchedulerTestingActiveSetSizeLimitForBurst/0",
 )
 # Hosts that serve browsers and hold no page: what a feature of tomorrow asks of them is refused by the proxy. Hosts
 # that pages use as well (fonts, sign-in, translation) are not among them.
@@ -91,6 +100,7 @@ SERVICE_HOSTS = frozenset(
 # Everything that Chromium is told beyond what Playwright tells it. Nothing of a user or a page is ever added.
 ARGUMENTS = (
     f"--disable-features={','.join(DISABLED_FEATURES)}",
+    f"--enable-features={','.join(ENABLED_FEATURES)}",
     "--disable-gpu",
     "--disable-quic",
     "--disable-domain-reliability",

@@ -298,7 +298,11 @@ def _worded(url: str, limit: float) -> Iterator[None]:
         yield
     except (DeadlineExceeded, httpcore2.TimeoutException) as error:
         raise FetchError(
-            f"not finished within {limit:g} s", url=url, code="TIMEOUT", hint="raise --timeout", retryable=True
+            f"not finished within {limit:g} s",
+            url=url,
+            code="TIMEOUT",
+            hint="raise --timeout, or timeout under run of a pipeline",
+            retryable=True,
         ) from error
     except ssl.SSLCertVerificationError as error:
         raise FetchError(

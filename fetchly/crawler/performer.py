@@ -51,7 +51,7 @@ class _Missing(Exception):
 
 class Performer:
     """Performs actions in order. `rest` waits until the page has taken one, `is_page` says whether there still is a
-    page."""
+    page; `words` hides what was typed in what a page or a browser says."""
 
     def __init__(
         self,
@@ -60,12 +60,14 @@ class Performer:
         rest: Callable[[], Awaitable[None]],
         is_page: Callable[[], bool],
         warn: Callable[[str], None],
+        words: Callable[[str], str],
     ) -> None:
         self._tab = tab
         self._scripts = scripts
         self._rest = rest
         self._is_page = is_page
         self._warn = warn
+        self._words = words
         self._loop = asyncio.get_running_loop()
         self._deadline = self._loop.time() + ACTIONS_S
 
@@ -109,10 +111,7 @@ class Performer:
         except Exception as error:
             if not is_browser_error(error) or self._tab.is_closed():
                 raise
-            said = _said(error)
-            if isinstance(action, Fill) and action.fill.text:
-                said = said.replace(action.fill.text, "...")
-            raise self._failed(action, number, said) from None
+            raise self._failed(action, number, self._said(error)) from None
         await self._rest()
         return True
 
@@ -191,7 +190,7 @@ class Performer:
         except Exception as error:
             if not is_browser_error(error) or self._tab.is_closed():
                 raise
-            raise self._failed(action, number, _said(error)) from None
+            raise self._failed(action, number, self._said(error)) from None
 
     def _visible(self, selector: str) -> Locator:
         return self._tab.locator(selector).locator("visible=true").first
@@ -220,27 +219,26 @@ class Performer:
         except Exception as error:
             if not isinstance(error, TimeoutError) and not is_browser_error(error):
                 raise
-        return f"the page then was {' '.join(title.split())[:MAX_SEEN]!r} at {self._tab.url}"
+        return f"the page then was {self._words(' '.join(title.split()))[:MAX_SEEN]!r} at {self._tab.url}"
 
     def _failed(self, action: Action, number: str, message: str, hint: str | None = None) -> ActionFailed:
         return ActionFailed(f"action {number} ({named(action)}): {message}", url=self._tab.url, hint=hint)
+
+    def _said(self, error: Exception) -> str:
+        """What the browser says, in a line. Its log of the call, which repeats what is typed, is left out but for what
+        keeps the element from taking it."""
+        lines = [" ".join(line.split()).removeprefix("- ") for line in str(error).splitlines() if line.strip()]
+        for sign in ("intercepts pointer events", "element is not", "did not find some options"):
+            found = next((line for line in lines[1:] if sign in line), None)
+            if found is not None:
+                return f"{_OBSTACLES.get(sign, 'it does not take it')}: {self._words(found)[: 2 * MAX_SEEN]}"
+        return self._words(lines[0] if lines else type(error).__name__)[: 2 * MAX_SEEN]
 
 
 def _is_timeout(error: Exception) -> bool:
     from playwright.async_api import TimeoutError as PlaywrightTimeout
 
     return isinstance(error, TimeoutError | PlaywrightTimeout)
-
-
-def _said(error: Exception) -> str:
-    """What the browser says, in a line. Its log of the call, which repeats what is typed, is left out but for what
-    keeps the element from taking it."""
-    lines = [" ".join(line.split()).removeprefix("- ") for line in str(error).splitlines() if line.strip()]
-    for sign in ("intercepts pointer events", "element is not", "did not find some options"):
-        found = next((line for line in lines[1:] if sign in line), None)
-        if found is not None:
-            return f"{_OBSTACLES.get(sign, 'it does not take it')}: {found[: 2 * MAX_SEEN]}"
-    return (lines[0] if lines else type(error).__name__)[: 2 * MAX_SEEN]
 
 
 _OBSTACLES = {"intercepts pointer events": "another element covers it"}

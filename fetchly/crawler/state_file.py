@@ -12,11 +12,14 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from fetchly.crawler.scope import EXCLUDED, OTHER_SITE
 from fetchly.errors import ConfigurationError, OutputError
 
 APPLICATION_ID = 0x66746368  # "ftch"
 VERSION = 3
 _RUN = "run"  # the key of its name, which is no setting
+_NOT_READ = ("ROBOTS_DISALLOWED", "REDIRECTED", OTHER_SITE, EXCLUDED)
+"""Why pages are skipped that were never read."""
 
 # `rank` orders the pages of a host: -1 what an earlier run owes, 0 what is new, above it what has failed so often.
 # `reserved`: the page counts towards the limit. `same_as` is the page that turned out to be this one. A shape has so
@@ -54,6 +57,13 @@ CREATE TABLE results (
     content TEXT NOT NULL
 );
 """
+_TABLES_OF_A_RUN = ("run", "notes", "render_choice", "pages", "shapes", "signatures", "bands")
+_IN_WORDS = {
+    "source": "other pages to begin with (seeds, files, sitemap or urls of source)",
+    "rows": "other rows (name, match or rows of extract, or a transform)",
+    "schema": "another schema",
+}
+"""Settings whose values are digests, which say nothing to a reader."""
 
 
 def open_state(file: Path | None, settings: Mapping[str, Any], *, resume: bool) -> sqlite3.Connection:
@@ -104,35 +114,41 @@ def _begin_or_go_on(database: sqlite3.Connection, settings: dict[str, Any], plac
         raise ConfigurationError(
             "this is no state of a crawl" + (f" (format {version})" if application == APPLICATION_ID else ""),
             where=place,
-            hint="name another file with --state",
+            hint="name another file for the state",
             code="STATE_INVALID",
         )
-    elif not resume and _is_begun(database):
+    elif not resume and _holds_something(database):
         raise ConfigurationError(
             "there is the state of a crawl already",
             where=place,
-            hint="add --resume to go on with it, or name another file",
+            hint="add --resume to go on with it; to begin anew, delete it, or name another file",
             code="STATE_EXISTS",
         )
-    elif not resume and _settings_of(database) != settings:
-        for table in ("run", "notes", "render_choice", "pages", "shapes"):
+    elif not resume:
+        name = run_of(database) if _settings_of(database) == settings else None
+        for table in _TABLES_OF_A_RUN:
             database.execute(f"DELETE FROM {table}")
-        _begin(database, settings)
+        _begin(database, settings, name)
     else:
         _compare(_settings_of(database), settings, place)
         _check_whole(database)
     database.execute("COMMIT")
 
 
-def _begin(database: sqlite3.Connection, settings: dict[str, Any]) -> None:
-    rows = [(key, json.dumps(value)) for key, value in {**settings, _RUN: uuid.uuid4().hex}.items()]
+def _begin(database: sqlite3.Connection, settings: dict[str, Any], name: str | None = None) -> None:
+    rows = [(key, json.dumps(value)) for key, value in {**settings, _RUN: name or uuid.uuid4().hex}.items()]
     database.executemany("INSERT INTO run VALUES (?, ?)", rows)
 
 
-def _is_begun(database: sqlite3.Connection) -> bool:
-    """Whether any page was ever tried: a run that came no further than its start leaves nothing to go on with."""
-    query = "SELECT 1 FROM pages WHERE state NOT IN ('queued', 'in_flight') OR attempts > 0 LIMIT 1"
-    return database.execute(query).fetchone() is not None
+def _holds_something(database: sqlite3.Connection) -> bool:
+    """Whether any page was read: its record, its links, or that it is none of those that are sought. Pages that failed
+    or were refused are tried again by a run that begins anew, and nothing is lost with their state."""
+    not_read = ", ".join("?" * len(_NOT_READ))
+    query = (
+        "SELECT EXISTS (SELECT 1 FROM results) OR EXISTS (SELECT 1 FROM pages WHERE depth > 0 OR state = 'done' "
+        f"OR (state = 'skipped' AND code NOT IN ({not_read})))"
+    )
+    return bool(database.execute(query, _NOT_READ).fetchone()[0])
 
 
 def _settings_of(database: sqlite3.Connection) -> dict[str, Any]:
@@ -150,8 +166,9 @@ def run_of(database: sqlite3.Connection) -> str:
 def _compare(there: dict[str, Any], settings: dict[str, Any], place: str) -> None:
     for key in {**there, **settings}:
         if there.get(key) != settings.get(key):
+            values = f"{key} {_short(there.get(key))}, this run has {_short(settings.get(key))}"
             raise ConfigurationError(
-                f"the crawl was begun with {key} {_short(there.get(key))}, this run has {_short(settings.get(key))}",
+                f"the crawl was begun with {_IN_WORDS.get(key, values)}",
                 where=place,
                 hint="give the same settings, or name another file",
                 code="RUN_DIFFERS",
@@ -176,7 +193,7 @@ def worded(error: sqlite3.Error, place: str) -> ConfigurationError | OutputError
     return ConfigurationError(
         f"this is no state of a crawl, or a damaged one: {error}",
         where=place,
-        hint="name another file with --state: the crawl begins anew",
+        hint="name another file for the state: the crawl begins anew",
         code="STATE_INVALID",
     )
 

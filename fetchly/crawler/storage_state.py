@@ -28,7 +28,7 @@ _Text = Annotated[str, Field(strict=True)]
 
 
 class _Model(BaseModel):
-    # Playwright writes more from release to release (partitionKey, indexedDB): what is not used is not judged.
+    # Playwright writes more from release to release (indexedDB): what is not used is not judged.
     model_config = ConfigDict(extra="ignore", hide_input_in_errors=True)
 
 
@@ -41,6 +41,9 @@ class _Cookie(_Model):
     httpOnly: bool = False
     secure: bool = False
     sameSite: Literal["Strict", "Lax", "None"] = "Lax"
+    partitionKey: _Text | None = None
+    """Of a partitioned cookie (CHIPS): the site that the page is of which its host may be sent it within."""
+    has_cross_site_ancestor: bool | None = Field(default=None, alias="_crHasCrossSiteAncestor")
 
 
 class _Item(_Model):
@@ -114,7 +117,7 @@ def _checked(value: Any, where: str) -> StorageState:
                 where=where,
                 hint="such as https://example.org",
             )
-    return StorageState(state.model_dump())  # type: ignore[arg-type]
+    return StorageState(state.model_dump(by_alias=True, exclude_none=True))  # type: ignore[arg-type]
 
 
 def _is_origin(text: str) -> bool:

@@ -55,7 +55,8 @@ class Suspicion:
         why = "whose paths repeat themselves" if self.repeats else "that differ in numbers alone"
         return (
             f"{TRAP_SUSPECTED} {url}: it is one of more than {self.most:,} pages {why}, and the rest is left out "
-            "(--exclude keeps all of them out, --resume with a higher --per-shape reads more)"
+            "(--exclude keeps all of them out, --resume with a higher --per-shape reads more; in a pipeline exclude "
+            "and per_shape)"
         )
 
 

@@ -18,6 +18,7 @@ from fetchly.crawler.proxy import EgressProxy
 from fetchly.crawler.scroller import Scroller
 from fetchly.crawler.traffic import Traffic
 from fetchly.crawler.trail import Trail, media_type_of, no_page
+from fetchly.crawler.typed_text import TypedText
 from fetchly.errors import FetchError, FetchlyError
 from fetchly.goods import Page
 
@@ -43,8 +44,9 @@ _NO_CONTENT = frozenset((204, 205))
 class Visit:
     """One page in a tab that is only for it."""
 
-    def __init__(self, tab: OpenTab, proxy: EgressProxy, assignment: Assignment) -> None:
+    def __init__(self, tab: OpenTab, proxy: EgressProxy, assignment: Assignment, typed: TypedText) -> None:
         self._open = tab
+        self._typed = typed
         self._tab = tab.page
         self._proxy = proxy
         self._assignment = assignment
@@ -114,7 +116,7 @@ class Visit:
         self._do(window.close())
 
     def _on_download(self, download: Download) -> None:
-        self._warn(f"a download was refused: {download.url[:200]}")
+        self._warn(f"a download was refused: {self._typed.address(download.url)[:200]}")
         self._do(download.cancel())
 
     def _warn(self, text: str) -> None:
@@ -174,7 +176,8 @@ class Visit:
         self._deadline += interaction.seconds
         timeout.reschedule(self._deadline)
         if interaction.actions:
-            performer = Performer(self._tab, self._scripts, self._rest_after_action, self._is_at_a_page, self._warn)
+            rest, words = self._rest_after_action, self._typed.words
+            performer = Performer(self._tab, self._scripts, rest, self._is_at_a_page, self._warn, words)
             await performer.perform(interaction.actions)
         if interaction.scrolling.is_on and rests and self._is_at_a_page():
             await Scroller(interaction.scrolling, self._scripts, self._traffic, self._warn).scroll()
@@ -247,7 +250,7 @@ class Visit:
         asked = list(dict.fromkeys(self._traffic.windows))
         if not self._windows and not asked:
             return []
-        led = f", for {asked[0][:200]}" if asked else ""
+        led = f", for {self._typed.address(asked[0])[:200]}" if asked else ""
         return [f"the page opened {max(self._windows, len(asked))} windows, which were closed{led}"]
 
     def _bytes(self, answer: Response, body: bytes) -> Page:
@@ -286,7 +289,7 @@ class Visit:
             f"the browser showed nothing within {self._assignment.seconds:g} s",
             url=self._assignment.url,
             code="TIMEOUT",
-            hint="raise --timeout",
+            hint="raise --timeout, or timeout under run of a pipeline",
             retryable=True,
         )
 

@@ -7,10 +7,10 @@ their own that could grow: a page is only begun when there is room for it all th
 from __future__ import annotations
 
 import math
-import queue
 import threading
 import time
 from collections.abc import Callable, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from functools import partial
 
@@ -30,6 +30,7 @@ from fetchly.crawling.events import (
     RefusedPage,
     SitemapPages,
 )
+from fetchly.crawling.extraction import Extraction
 from fetchly.crawling.failures import NO_RECORD, REFUSALS, ends_the_crawl, failure_of, lacking_field
 from fetchly.crawling.fetching import Fetching
 from fetchly.crawling.listings import Listings
@@ -39,7 +40,7 @@ from fetchly.crawling.results import PageResult, result_of
 from fetchly.crawling.schedule import Schedule
 from fetchly.crawling.stages import StageTally
 from fetchly.crawling.summary import CrawlProgress, Tally
-from fetchly.crawling.workers import Extraction, Inbox, Work, Workers
+from fetchly.crawling.workers import Inbox, Work, Workers
 from fetchly.errors import FetchError, Interrupted, PolicyRefused
 from fetchly.governing.governor import Governor
 
@@ -86,7 +87,7 @@ class Coordinator:
         self._schedule = Schedule(frontier, fetching, clock, self._unfetched)
         self._listings = Listings(frontier, sitemaps)
         self._failure: Exception | None = None  # that ends the crawl
-        self._queues = Queues(options.bounds(extraction.most_tokens), clock)
+        self._queues = Queues(options.bounds(extraction.budgets, extraction.width), clock)
         self._claims: dict[bytes, int] = {}  # where these pages were found
         share = options.near_duplicates
         self._near = frontier.near_duplicates(share) if share is not None else None
@@ -98,11 +99,24 @@ class Coordinator:
         self.stopped = False
         self.tally = Tally()
         self.stages = StageTally()
-        self.coverage = Coverages(extraction.schemas)
+        self.coverage = Coverages({name: schema.json for name, schema in extraction.schemas.items()})
         self.progress = self._now()
 
     def run(self) -> None:
-        """The whole crawl. However it ends, its reader is told."""
+        """The whole crawl. However it ends, its reader is told, also of what cannot be closed."""
+        try:
+            with ExitStack() as closing:  # each is closed, whatever comes of the others; the last first
+                closing.callback(self._frontier.close)
+                closing.callback(self._extraction.close)
+                closing.callback(self._workers.close)
+                closing.callback(self._inbox.close)
+                closing.callback(lambda: self._governor.close(self._queues.load()))
+                closing.callback(self._signals.abort.set)
+                self._tell()
+        except BaseException as error:
+            self._deliveries.end(error)
+
+    def _tell(self) -> None:
         try:
             self._crawl()
             self.stopped = self._signals.stop.is_set()
@@ -115,12 +129,6 @@ class Coordinator:
             self._deliveries.end(error)
         else:
             self._deliveries.end(self._failure)
-        finally:
-            self._signals.abort.set()
-            self._governor.close(self._queues.load())
-            self._workers.close()
-            self._extraction.close()
-            self._frontier.close()
 
     def _crawl(self) -> None:
         while True:
@@ -148,15 +156,7 @@ class Coordinator:
 
     def _events(self) -> list[Event]:
         """What has happened; where nothing has, wait for it, or for a host's turn."""
-        events: list[Event] = []
-        try:
-            wait_s = min(max(0.0, self._wake_at - self._clock()), _LONGEST_WAIT_S)
-            events.append(self._inbox.get(timeout=wait_s) if wait_s else self._inbox.get_nowait())
-            while len(events) < _MOST_EVENTS:
-                events.append(self._inbox.get_nowait())
-        except queue.Empty:
-            pass
-        return events
+        return self._inbox.take(_MOST_EVENTS, min(max(0.0, self._wake_at - self._clock()), _LONGEST_WAIT_S))
 
     def _begin(self) -> list[Work]:
         """Work for the free threads, as far as the host and the model keep up."""
@@ -262,7 +262,9 @@ class Coordinator:
             self._frontier.skip(page, NOT_FOLLOWED, "read for its links alone", self._links(read))
         else:
             self._claims[where] = page.id
-            self._queues.wait(page.id, self._extraction.tokens(read), len(read.document.text))
+            # A token is some four characters; the model reads no more than its budget.
+            tokens = min(self._extraction.budgets[read.schema], len(read.document.text) // 4 + 1)
+            self._queues.wait(page.id, tokens, len(read.document.text))
             self._hand_on(read)
 
     def _hand_on(self, read: ReadPage) -> None:

@@ -6,6 +6,7 @@ import itertools
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack
 from dataclasses import dataclass, field, fields, replace
 from functools import partial
 from types import TracebackType
@@ -23,16 +24,16 @@ from fetchly.crawler.scope import Scope
 from fetchly.crawling.coordinator import Coordinator, Signals
 from fetchly.crawling.deliveries import Deliveries
 from fetchly.crawling.events import Nudge
+from fetchly.crawling.extraction import StartExtraction
 from fetchly.crawling.fetching import Fetching, PageReader
 from fetchly.crawling.options import CrawlOptions
 from fetchly.crawling.results import PageResult
 from fetchly.crawling.subject import Subject
 from fetchly.crawling.summary import CrawlProgress, CrawlSummary, summary_of
-from fetchly.crawling.workers import Extraction, Inbox
+from fetchly.crawling.workers import Inbox
 from fetchly.document.reader import ReadOptions
-from fetchly.extraction.extractor import ExtractionOptions, Extractor
+from fetchly.extraction.extractor import ExtractionOptions
 from fetchly.extraction.format import FORMAT_VERSION
-from fetchly.extraction.generator import Generator
 from fetchly.governing.governor import Governor, Tabs
 from fetchly.governing.memory_limit import memory_limit
 
@@ -45,7 +46,7 @@ _BATCH = 1000  # pages to begin with that are queued in a transaction
 
 @dataclass(frozen=True, slots=True)
 class Means:
-    """What a crawl works with, and does not close: how pages are read, under which policy, and who writes records.
+    """What a crawl works with, and does not close: how pages are read, under which policy, and what writes records.
     `render` is how the reader renders, `browsing` names what it does in a browser; `choice` is what it learns of sites
     meanwhile, kept in the crawl's state."""
 
@@ -53,7 +54,7 @@ class Means:
     read_options: ReadOptions
     policy: FetchPolicy
     render: str
-    generator: Generator
+    extraction: StartExtraction
     choice: RenderChoice = field(default_factory=RenderChoice)
     browsing: str = ""
 
@@ -84,20 +85,23 @@ class Crawl(Generic[R]):
         self._inbox: Inbox = Inbox()
         self._deliveries = Deliveries(self._nudge)
         stopping = replace(extraction_options, should_stop=self._signals.abort.is_set)
-        extractors = {name: Extractor(means.generator, schema, stopping) for name, schema in subject.schemas.items()}
-        self.settings = _settings(subject, extraction_options, means, options)
-        self._governor = _governor(means, options, say)
-        self._fetcher = HttpFetcher(means.policy)
-        frontier = Frontier(
-            options.state,
-            self.settings,
-            resume=options.resume,
-            limit=options.limit,
-            in_levels=options.depth is not None,
-            per_shape=options.per_shape,
-        )
-        means.choice.restore(frontier.render_choice())
-        try:
+        with ExitStack() as opened:  # what is to be given back where the crawl cannot begin
+            extraction = means.extraction(subject.schemas, stopping, self._inbox)
+            opened.callback(extraction.close)
+            self.settings = {**_settings(subject, extraction_options, means, options), "model": extraction.model}
+            self._governor = _governor(means, options, say)
+            self._fetcher = HttpFetcher(means.policy)
+            opened.callback(self._fetcher.close)
+            frontier = Frontier(
+                options.state,
+                self.settings,
+                resume=options.resume,
+                limit=options.limit,
+                in_levels=options.depth is not None,
+                per_shape=options.per_shape,
+            )
+            opened.callback(frontier.close)
+            means.choice.restore(frontier.render_choice())
             for batch in _batches(itertools.chain(subject.seeds, subject.listed)):
                 with frontier.transaction():
                     frontier.add(batch, depth=0)
@@ -107,21 +111,19 @@ class Crawl(Generic[R]):
             hosts = (*begun_with, *(address_of(url).host for url in subject.sitemaps))
             scope = Scope(subject.seeds, options.follow, options.exclude, hosts)
             self.run = frontier.run
-        except BaseException:
-            frontier.close()
-            raise
-        self._coordinator = Coordinator(
-            frontier,
-            self._fetching(scope, subject, means, options),
-            Extraction(extractors, self._inbox),
-            options,
-            self._inbox,
-            self._deliveries,
-            self._signals,
-            self._governor,
-            say,
-            subject.sitemaps,
-        )
+            self._coordinator = Coordinator(
+                frontier,
+                self._fetching(scope, subject, means, options),
+                extraction,
+                options,
+                self._inbox,
+                self._deliveries,
+                self._signals,
+                self._governor,
+                say,
+                subject.sitemaps,
+            )
+            opened.pop_all()  # the coordinator's, and ours, from here on
         self._thread = threading.Thread(target=self._coordinator.run, name="fetchly-crawl", daemon=True)
 
     def start(self) -> Self:
@@ -253,7 +255,6 @@ def _settings(subject: Subject, drawn: ExtractionOptions, means: Means, options:
         "browsing": means.browsing,
         "keep_hidden": means.read_options.keep_hidden,
         "schema": subject.digest,
-        "model": means.generator.identity,
         "format": FORMAT_VERSION,
         "extraction": {f.name: getattr(drawn, f.name) for f in fields(drawn) if f.name not in _NO_MATTER},
     }

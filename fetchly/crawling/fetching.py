@@ -5,7 +5,6 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field, replace
-from functools import partial
 from typing import Protocol
 
 from fetchly.crawler.fingerprint import Address, address_of
@@ -15,11 +14,12 @@ from fetchly.crawler.politeness import Outcome, Politeness
 from fetchly.crawler.render_choice import RenderChoice
 from fetchly.crawler.robots import Robots, origin_of
 from fetchly.crawler.robots_tags import robots_tags_of
-from fetchly.crawler.scope import NOT_FOLLOWED, Scope
+from fetchly.crawler.scope import Scope
 from fetchly.crawler.signatures import signature_of
 from fetchly.crawler.sitemap import SitemapNote, sitemap_urls
 from fetchly.crawling.events import FailedPage, OriginAsked, ReadPage, RefusedPage, SitemapPages
 from fetchly.crawling.results import RECORD
+from fetchly.crawling.way import LedElsewhere, Way, out_of_scope
 from fetchly.document.links import in_charset
 from fetchly.document.media import NotHtml
 from fetchly.document.reader import ReadOptions
@@ -28,9 +28,6 @@ from fetchly.goods import Page
 from fetchly.reading import Reading
 
 ShouldStop = Callable[[], bool]
-
-REDIRECTED = "REDIRECTED"
-"""Why a page is skipped that redirects to another origin, whose page is queued in its place."""
 
 _SITEMAP_BATCH = 1000
 _LISTS = frozenset(("feed", "sitemap"))
@@ -47,15 +44,6 @@ class PageReader(Protocol):
         may_follow: Callable[[str], object] | None = None,
     ) -> Reading:
         """The page. Errors: FetchError and its kinds, what `may_follow` raises, DocumentError, Interrupted."""
-
-
-class LedElsewhere(FetchError):
-    """A redirect that is not followed: out of the crawl, or to a page that waits for a turn of its own."""
-
-    def __init__(self, code: str, message: str, to: Address, *, is_queued: bool = False) -> None:
-        super().__init__(message, url=to.url, code=code)
-        self.to = to
-        self.is_queued = is_queued
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,7 +105,7 @@ class Fetching:
         outcome, was_asked = Outcome(), True
         try:
             expected = self._options_for(self.choose(address_of(page.url)))
-            reading = self.reader.read(page.url, expected, self.should_stop, partial(self._check_way, page))
+            reading = self.reader.read(page.url, expected, self.should_stop, self._way(page))
             outcome = Outcome(status=reading.page.status)
             was_asked = reading.page.from_cache != "fresh" or bool(reading.page.redirects)
         except LedElsewhere as error:
@@ -187,27 +175,13 @@ class Fetching:
         if failure is not None:
             raise failure
 
-    def _check_way(self, page: QueuedPage, url: str) -> None:
-        """Before a redirect is followed, or where scripts lead. One to another origin is not: it waits for its host's
-        turn, and its rules."""
-        to = address_of(url)
-        code = self._out_of_scope(page, to)
-        if code is not None:
-            raise LedElsewhere(code, f"it leads to {url}", to)
-        if origin_of(url) != origin_of(page.url):
-            raise LedElsewhere(REDIRECTED, f"it leads to {url}", to, is_queued=True)
-        self._check_rules(to)
-
-    def _check_rules(self, to: Address) -> None:
-        rules = self.robots.known(to.url)
-        forbidden = rules.refusal(to.url) if rules is not None else None
-        if forbidden is not None:
-            raise LedElsewhere(forbidden.code, forbidden.line(), to)
+    def _way(self, page: QueuedPage) -> Way:
+        return Way(page.url, page.depth == 0, self.scope, self.robots.known(page.url))
 
     def _judged(self, page: QueuedPage, reading: Reading, read_with: ReadOptions) -> ReadPage | RefusedPage:
         """In a browser, a page may have taken another address of its site without asking for it."""
         final = address_of(reading.page.url or page.url)
-        code = self._out_of_scope(page, final)
+        code = out_of_scope(self.scope, final, is_seed=page.depth == 0)
         if code is not None:
             return RefusedPage(page, code, f"it leads to {final.url}")
         forbidden = self.robots.rules_for(final.url).refusal(final.url) if reading.page.rendered else None
@@ -251,11 +225,6 @@ class Fetching:
 
     def _options_for(self, schema: str | None) -> ReadOptions:
         return replace(self.options, link_marks=schema in self.asking)
-
-    def _out_of_scope(self, page: QueuedPage, to: Address) -> str | None:
-        """A seed may be where nothing is followed, and may lead there."""
-        code = self.scope.refusal(to)
-        return None if code == NOT_FOLLOWED and page.depth == 0 else code
 
     def _in_scope(self, urls: Iterable[str]) -> tuple[Address, ...]:
         found: dict[bytes, Address] = {}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -32,7 +32,7 @@ class CrawlOptions:
     list to the seeds. Of pages whose addresses differ in numbers alone, `per_shape` are read at most: a calendar has no
     end. `delay_s` lies between two requests to a host, `per_host` are under way at a time (None: two, or
     without a delay as many as over all hosts), `concurrency` over all hosts. A page is tried up to `tries` times. No
-    more is fetched while `waiting_tokens` of pages wait for the model. `state` is the file that a crawl can be gone on
+    more is fetched while `waiting_tokens` of pages wait for each model. `state` is the file that a crawl can be gone on
     with from, after `resume`; `failed` tries again what failed in it. `near_duplicates` is the likeness, from 0.5 to 1,
     from which on a page is skipped as the double of another one (None: it is not looked for). With `stop_at_failure`
     the first page that fails for good ends the crawl with its error, once what is under way has come to its end.
@@ -86,9 +86,10 @@ class CrawlOptions:
         """Requests to a host at a time. Who takes the delay away has a site that stands it."""
         return self.per_host or (PER_HOST if self.delay_s else self.concurrency)
 
-    def bounds(self, page_tokens: int) -> QueueBounds:
-        """Of the queues between the stages, where a page has so many tokens at most."""
-        return QueueBounds(self.concurrency, self.waiting_tokens, WAITING_CHARACTERS, page_tokens)
+    def bounds(self, budgets: Mapping[str, int], width: int) -> QueueBounds:
+        """Of the queues between the stages, where the model reads so many tokens of a page, by schema, and takes so
+        many pages side by side."""
+        return QueueBounds(self.concurrency, self.waiting_tokens * width, WAITING_CHARACTERS, max(budgets.values()))
 
 
 def crawl_options(values: dict[str, Any]) -> CrawlOptions:

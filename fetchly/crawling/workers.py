@@ -1,24 +1,65 @@
-"""Work in, events out into one inbox: the threads that fetch, and the one that writes records."""
+"""Work in, events out into one inbox: threads, as many as there is work for."""
 
 from __future__ import annotations
 
 import queue
 import threading
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections import deque
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 
-from fetchly.crawling.events import Event, Extracted, ReadPage
-from fetchly.extraction.extractor import Extractor
+from fetchly.crawling.events import Event
 
-Inbox = queue.SimpleQueue[Event]
 Work = Callable[[], Iterable[Event]]
 _END_WAIT_S = 2.0  # for a thread in the middle of a request that cannot be called back; it is a daemon, and harmless
 
 
+class Inbox:
+    """Events on their way from any thread to the one that takes them. To put one never waits, in a signal handler
+    neither; whoever has many to put waits in between until those before are taken."""
+
+    def __init__(self) -> None:
+        self._changed = threading.Condition()
+        self._events: deque[Event] = deque()
+        self._taken = 0
+        self._is_closed = False
+
+    def put(self, event: Event) -> int:
+        """The number of the event, for `wait_taken`. Nobody takes it any more where the inbox is closed."""
+        with self._changed:
+            if not self._is_closed:
+                self._events.append(event)
+                self._changed.notify_all()
+            return self._taken + len(self._events)
+
+    def take(self, most: int, wait_s: float) -> list[Event]:
+        """The oldest events, `most` at a time; where there is none, it is waited for so many seconds."""
+        with self._changed:
+            self._changed.wait_for(lambda: self._events, wait_s)
+            taken = [self._events.popleft() for _ in range(min(most, len(self._events)))]
+            self._taken += len(taken)
+            self._changed.notify_all()
+            return taken
+
+    def wait_taken(self, number: int) -> bool:
+        """Wait until the event of this number is taken. False: the inbox is closed."""
+        with self._changed:
+            self._changed.wait_for(lambda: self._is_closed or self._taken >= number)
+            return not self._is_closed
+
+    def close(self) -> None:
+        """Nothing more is taken: what waits here is dropped, and whoever waits for that goes on."""
+        with self._changed:
+            self._is_closed = True
+            self._events.clear()
+            self._changed.notify_all()
+
+
 class Workers:
     """`count` threads, each started when there is work for it. Who submits sees to it that no more work waits than
-    makes sense. Work raises nothing: its failures are events."""
+    makes sense. Work raises nothing: its failures are events. Of a piece of work that comes to many events the next one
+    is only put when the one before is taken, so that no more than one of each thread ever waits for the taker."""
 
     def __init__(self, count: int, inbox: Inbox, name: str) -> None:
         self._count = count
@@ -36,7 +77,7 @@ class Workers:
         self._work.put(work)
 
     def close(self) -> None:
-        """End the threads once their work at hand is done. What waits is not begun."""
+        """End the threads once their work at hand is done, or the inbox is closed. What waits is not begun."""
         with suppress(queue.Empty):
             while True:
                 self._work.get_nowait()
@@ -48,45 +89,8 @@ class Workers:
 
     def _run(self) -> None:
         while (work := self._work.get()) is not None:
+            put = 0
             for event in work():
-                self._inbox.put(event)
-
-
-class Extraction:
-    """One thread that writes the records of read pages, one at a time: the model takes no more. `extractors` are by the
-    names of their schemas; `identities` are what a record depends on besides its page, `schemas` the user's."""
-
-    def __init__(self, extractors: Mapping[str, Extractor], inbox: Inbox) -> None:
-        self._extractors = extractors
-        self._workers = Workers(1, inbox, "fetchly-extract")
-        self.identities = {name: extractor.identity for name, extractor in extractors.items()}
-        self.schemas = {name: extractor.schema.json for name, extractor in extractors.items()}
-
-    def submit(self, read: ReadPage) -> None:
-        """Have the record of a page written."""
-        self._workers.submit(lambda: (self._extracted(read),))
-
-    def tokens(self, read: ReadPage) -> int:
-        """About how many tokens of a page the model will read: a token is some four characters."""
-        return min(self._of(read).budget, len(read.document.text) // 4 + 1)
-
-    @property
-    def most_tokens(self) -> int:
-        """No page takes more."""
-        return max(extractor.budget for extractor in self._extractors.values())
-
-    def close(self) -> None:
-        """End the thread."""
-        self._workers.close()
-
-    def _of(self, read: ReadPage) -> Extractor:
-        assert read.schema is not None
-        return self._extractors[read.schema]
-
-    def _extracted(self, read: ReadPage) -> Extracted:
-        started = time.perf_counter()
-        try:
-            extraction = self._of(read).extract(read.document)
-        except Exception as error:  # also a bug of ours that one page brings out
-            return Extracted(read, None, error, 1000 * (time.perf_counter() - started))
-        return Extracted(read, extraction, None, 1000 * (time.perf_counter() - started))
+                if not self._inbox.wait_taken(put):
+                    break
+                put = self._inbox.put(event)

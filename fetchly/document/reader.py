@@ -155,10 +155,16 @@ def _letters(text: str) -> str:
 
 
 def _empty(hidden: int, place: str, rendered: bool) -> DocumentError:
-    unseen = "--keep-hidden reads what it hides" if hidden else "save it from a browser and give the file"
+    unseen = (
+        "--keep-hidden (keep_hidden: true in a pipeline) reads what it hides"
+        if hidden
+        else "save it from a browser and give the file"
+    )
     return DocumentError(
         "the page has no text that a reader sees" + (f" ({hidden} hidden characters)" if hidden else ""),
         where=place,
         code="DOCUMENT_EMPTY",
-        hint=unseen if hidden or rendered else "its scripts may bring it: --render always runs them",
+        hint=unseen
+        if hidden or rendered
+        else "its scripts may bring it: --render always (render: always in a pipeline) runs them",
     )

@@ -52,7 +52,7 @@ class ExtractionOptions:
     budget: int = PAGE_BUDGET
     attempts: int = 3
     verbatim: Literal["schema", "auto"] = "schema"
-    draft: tuple[str, ...] = ("forced", "lookup")
+    draft: tuple[str, ...] = ("auto",)
     verify: Verify = "match"
     should_stop: Callable[[], bool] | None = None
 
@@ -83,6 +83,25 @@ class Extraction:
     attempt: int
 
 
+def page_budget(
+    schema: UserSchema, options: ExtractionOptions, context_length: int, count: Callable[[list[str]], list[int]]
+) -> int:
+    """The budget asked for, or what the context leaves beside instruction, schema and answer; all in tokens, which
+    `count` counts. Errors: ConfigurationError CONTEXT_TOO_SMALL."""
+    task = render_task(decoding_schema(schema.json, verbatim=options.verbatim).user)
+    fixed = sum(count([SYSTEM, task])) + TEMPLATE_TOKENS
+    room = context_length - fixed - options.max_tokens
+    if room < SMALLEST_BUDGET:
+        raise ConfigurationError(
+            f"the schema takes {fixed} tokens and the answer {options.max_tokens} of the model's {context_length}: "
+            "no room for a page",
+            where=schema.label,
+            hint="lower max_tokens, shorten the schema's descriptions, or take a model with a longer context",
+            code="CONTEXT_TOO_SMALL",
+        )
+    return min(options.budget, room)
+
+
 class Extractor:
     """One schema, many documents. The schema is linted, derived and compiled when the extractor is made.
 
@@ -98,7 +117,7 @@ class Extractor:
         self._validator = RecordValidator(schema)
         _check_format(generator.trained_format)
         generator.prepare(self._plan.schema)
-        self.budget = self._page_budget()
+        self.budget = page_budget(schema, self.options, generator.context_length, self._count)
 
     @property
     def identity(self) -> str:
@@ -110,20 +129,6 @@ class Extractor:
         parts = [FORMAT_VERSION, self._generator.identity, self.schema.json, kept]
         return hashlib.sha256(json.dumps(parts).encode()).hexdigest()
 
-    def _page_budget(self) -> int:
-        """The budget asked for, or what the context leaves beside instruction, schema and answer."""
-        fixed = sum(self._count([SYSTEM, render_task(self._plan.user)])) + TEMPLATE_TOKENS
-        room = self._generator.context_length - fixed - self.options.max_tokens
-        if room < SMALLEST_BUDGET:
-            raise ConfigurationError(
-                f"the schema takes {fixed} tokens and the answer {self.options.max_tokens} of the model's "
-                f"{self._generator.context_length}: no room for a page",
-                where=self.schema.label,
-                hint="lower max_tokens, shorten the schema's descriptions, or take a model with a longer context",
-                code="CONTEXT_TOO_SMALL",
-            )
-        return min(self.options.budget, room)
-
     def _count(self, texts: list[str]) -> list[int]:
         return self._generator.count_tokens(texts)
 
@@ -133,7 +138,7 @@ class Extractor:
             raise DocumentError(
                 "the page holds no text to read",
                 where=document.url,
-                hint="scripts may write it: --render always runs them in a browser",
+                hint="scripts may write it: --render always (render: always in a pipeline) runs them in a browser",
             )
         return build_prompt(self._plan.user, document, self.budget, self._count)
 

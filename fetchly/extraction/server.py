@@ -15,6 +15,7 @@ from typing import Any
 
 from fetchly.errors import ConfigurationError, ModelUnavailable
 from fetchly.extraction.decoding import decoding_schema
+from fetchly.extraction.extractor import ExtractionOptions
 from fetchly.extraction.generator import Generated, GenerationTask, SchemaMode, SchemaNotice
 from fetchly.extraction.local import LocalGenerator
 from fetchly.extraction.server_answers import ServedModel, context_of, generated, json_of, refusal_of, served_models
@@ -223,3 +224,15 @@ def request_body(task: GenerationTask, model: str, response_format: Mapping[str,
         "max_tokens": task.max_tokens,
         "stream": False,
     }
+
+
+def unused_settings(options: ExtractionOptions, device: str, threads: int | None) -> list[str]:
+    """What a user has set that has no meaning for a model server."""
+    default = ExtractionOptions()
+    changed = {
+        "device": device != "auto",
+        "threads": threads is not None,
+        "draft": options.draft != default.draft,
+        "verify": options.verify != default.verify,
+    }
+    return [name for name, is_set in changed.items() if is_set]

@@ -11,11 +11,11 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Protocol, runtime_checkable
 
-import psutil
-
 from fetchly.errors import ConfigurationError
 from fetchly.governing.decisions import Cause, Decider, Decision, Load, Reading
+from fetchly.governing.gpu_memory import GpuMemory, GpuUse
 from fetchly.governing.host_memory import HostMemory
+from fetchly.governing.host_processors import HostProcessors
 from fetchly.governing.memory_limit import MemoryLimit, in_words
 from fetchly.governing.page_cost import LEAST_BYTES
 from fetchly.governing.process_tree import Kind, ProcessTree, TreeReading
@@ -61,7 +61,8 @@ class Holding:
 class HostUse:
     """What was used so far: bytes and processor seconds by kind of process, `peak_memory` of all together at a time,
     under which `memory_limit` (bytes; None before the first reading). `by_rss` are the kinds of which the kernel gave
-    no PSS. `words` say what is held back now, "" for nothing."""
+    no PSS. `words` say what is held back now, "" for nothing. `gpus` are those of the machine that could be asked; of
+    their memory nothing is held back."""
 
     memory_limit: int | None = None
     peak_memory: int = 0
@@ -69,6 +70,7 @@ class HostUse:
     held_back: Mapping[Cause, Holding] = field(default_factory=dict)
     by_rss: tuple[Kind, ...] = ()
     words: str = ""
+    gpus: tuple[GpuUse, ...] = ()
 
 
 class Governor:
@@ -86,6 +88,7 @@ class Governor:
         clock: Callable[[], float] = time.monotonic,
         host: HostMemory | None = None,
         tree: ProcessTree | None = None,
+        gpus: GpuMemory | None = None,
     ) -> None:
         self._limit = limit
         self._tabs = tabs if tabs is not None and tabs.most_tabs else None
@@ -93,7 +96,8 @@ class Governor:
         self._clock = clock
         self._host = host or HostMemory()
         self._tree = tree or ProcessTree(others=self._tabs.browser_pids if self._tabs else tuple)
-        self._processors = Processors()
+        self._processors = HostProcessors()
+        self._gpus = gpus or GpuMemory()
         self._decider = Decider(self._tabs.most_tabs if self._tabs else 0, pages)
         self._decision = Decision(self._decider.all)
         self._decided_at = clock()
@@ -140,11 +144,14 @@ class Governor:
         self.due_at = now + max(period, _LEAST_REST * (now - began))
 
     def close(self, load: Load) -> None:
-        """Take a last reading, and hold nothing back any more."""
-        self.look(load)
-        self.use = replace(self.use, words="")
-        if self._tabs is not None:
-            self._tabs.set_tabs(self._tabs.most_tabs)
+        """Take a last reading, and hold nothing back any more, whatever comes of it."""
+        try:
+            self.look(load)
+        finally:
+            self._gpus.close()
+            self.use = replace(self.use, words="")
+            if self._tabs is not None:
+                self._tabs.set_tabs(self._tabs.most_tabs)
 
     def _most(self, used: int) -> int:
         """What we may hold: what was asked for, and no more than what we hold and what is free besides."""
@@ -178,36 +185,5 @@ class Governor:
             held_back=held,
             by_rss=tuple(sorted(tree.by_rss | set(use.by_rss))),
             words=decision.words,
+            gpus=self._gpus.look(),
         )
-
-
-class Processors:
-    """What share of the processors is busy between two looks: those of the machine, or the ones that we may use."""
-
-    def __init__(self) -> None:
-        self._busy, self._all = _machine_s()
-        self._ours: float | None = None
-        self._at = 0.0
-
-    def busy(self, tree: TreeReading, now: float) -> float:
-        """0 to 1, since the last call; `now` in seconds."""
-        busy, whole = _machine_s()
-        ours = sum(tree.cpu_s.values())
-        share = (busy - self._busy) / (whole - self._all) if whole > self._all else 0.0
-        if self._ours is not None and now > self._at:  # a machine half idle, and we bound to its busy half
-            share = max(share, (ours - self._ours) / (now - self._at) / _our_count())
-        self._busy, self._all, self._ours, self._at = busy, whole, ours, now
-        return min(1.0, max(0.0, share))
-
-
-def _machine_s() -> tuple[float, float]:
-    """Busy and all seconds of the machine's processors, together. Its guests' time is in the user's already."""
-    times = psutil.cpu_times()
-    spent = sum(times) - getattr(times, "guest", 0.0) - getattr(times, "guest_nice", 0.0)
-    return spent - times.idle - getattr(times, "iowait", 0.0), spent
-
-
-def _our_count() -> int:
-    process = psutil.Process()
-    allowed = len(process.cpu_affinity()) if hasattr(process, "cpu_affinity") else 0
-    return allowed or psutil.cpu_count() or 1

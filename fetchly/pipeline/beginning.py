@@ -16,16 +16,16 @@ import os
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import closing
-from dataclasses import replace
 from pathlib import Path
 from typing import Any, TextIO
 
 from fetchly.crawler.fingerprint import Address, address_of
-from fetchly.crawler.local_pages import FILES, file_address, no_url
+from fetchly.crawler.local_pages import file_address, no_url
 from fetchly.crawler.scope import Glob
 from fetchly.crawling.subject import Subject
 from fetchly.errors import ConfigurationError, FetchError
 from fetchly.pipeline.masking import dumped
+from fetchly.pipeline.page_choice import PageChoice
 from fetchly.pipeline.pipeline import Pipeline
 from fetchly.pipeline.source import UrlList
 
@@ -33,8 +33,8 @@ Say = Callable[[str], None]
 _PAGES = ("seeds", "files", "sitemap", "urls")
 
 
-def subject_of(pipeline: Pipeline, say: Say) -> Subject:
-    """What the crawl of a pipeline is about. `say` is told of lines that are left out.
+def subject_of(pipeline: Pipeline, choice: PageChoice, say: Say) -> Subject:
+    """What the crawl of a pipeline is about; `choice` is the pipeline's. `say` is told of lines that are left out.
 
     Errors: ConfigurationError for a file that is not there, a table without its column, a glob that no file is like.
     """
@@ -51,22 +51,11 @@ def subject_of(pipeline: Pipeline, say: Say) -> Subject:
     return Subject(
         seeds,
         {schema.name: schema.schema for schema in pipeline.schemas},
-        _choice(pipeline),
+        choice,
         _settings(pipeline),
         listed(),
         source.sitemap_urls,
     )
-
-
-def _choice(pipeline: Pipeline) -> Callable[[Address], str | None]:
-    """A page's schema, by its address. The globs of files are matched on their paths within the pipeline's folder."""
-
-    def choose(address: Address) -> str | None:
-        if address.host == FILES and Path(address.path).is_relative_to(pipeline.folder):
-            address = replace(address, path=f"/{Path(address.path).relative_to(pipeline.folder).as_posix()}")
-        return next((schema.name for schema in pipeline.schemas if schema.matches(address)), None)
-
-    return choose
 
 
 def _settings(pipeline: Pipeline) -> dict[str, str]:
@@ -116,7 +105,8 @@ class _List:
                 try:
                     address = address_of(text.partition("#")[0])
                 except FetchError as error:
-                    self._say(f"{error.code} {self._name}:{line}: {error.message}")
+                    hint = f" ({error.hint})" if error.hint else ""
+                    self._say(f"{error.code} {self._name}:{line}: {error.message}{hint}")
                     yield no_url(text)
                     continue
                 if any(pattern.matches(address.path) for pattern in self._exclude):

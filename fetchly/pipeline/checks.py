@@ -14,7 +14,7 @@ import jsonschema_rs
 
 from fetchly.crawler.fingerprint import address_of
 from fetchly.crawler.scope import Glob
-from fetchly.errors import ConfigurationError
+from fetchly.errors import ConfigurationError, OutputError
 from fetchly.pipeline.loading import Loaded
 from fetchly.pipeline.page_schema import PipelineSchema
 from fetchly.pipeline.positions import Node, Scalar, descend, key_place, short, shown, variables_in
@@ -23,6 +23,7 @@ from fetchly.pipeline.source import Source
 from fetchly.pipeline.transform import Transform
 from fetchly.pipeline.url_glob import UrlGlob
 from fetchly.sinks.place import Place
+from fetchly.sinks.store import check_file
 
 _Path = tuple[str | int, ...]
 
@@ -190,6 +191,23 @@ def check_outputs(loaded: Loaded, schemas: tuple[PipelineSchema, ...]) -> None:
                 code="SINK_TWICE",
             )
         taken.append(output)
+
+
+def check_writable(loaded: Loaded) -> None:
+    """Outputs on a disk that are sure to fail, such as one whose folder is not there. Errors: ConfigurationError."""
+    for output in _outputs(loaded):
+        file = Path(output.place.address)
+        if not file.is_absolute():
+            continue  # a database on a server, a store
+        try:
+            check_file(file)
+        except OutputError as error:
+            raise ConfigurationError(
+                f"{output.name} cannot be written to {file}: {error.message}",
+                where=descend(loaded.tree, output.path).place.text,
+                hint=error.hint,
+                code=error.code,
+            ) from None
 
 
 def outputs_outside(loaded: Loaded) -> Iterator[str]:

@@ -44,16 +44,16 @@ def _schema(value: Any, info: ValidationInfo) -> Any:
 
 
 def _drafts(value: Any) -> Any:
-    """As the command line takes it: `forced,lookup`, or none; or a list."""
+    """As the command line takes it: `auto`, `forced,lookup`, or none; or a list."""
     names = value.split(",") if isinstance(value, str) else value
     if not isinstance(names, list | tuple) or not all(isinstance(name, str) for name in names):
-        raise refused("is no list of draft sources", f"known: {', '.join(DRAFTS)}; or none")
+        raise refused("is no list of draft sources", f"auto, or none, or some of: {', '.join(DRAFTS)}")
     names = tuple(name.strip() for name in names)
-    if names == ("none",):
-        return ()
+    if names in (("none",), ("auto",)):
+        return () if names == ("none",) else names
     wrong = next((name for name in names if name not in DRAFTS), None)
     if wrong is not None or len(set(names)) < len(names):
-        raise refused("names what is no draft source, or one twice", f"known: {', '.join(DRAFTS)}; or none")
+        raise refused("names what is no draft source, or one twice", f"auto, or none, or some of: {', '.join(DRAFTS)}")
     return names
 
 
@@ -71,9 +71,9 @@ SchemaReference = Annotated[
     WithJsonSchema({"anyOf": [{"type": "string", "minLength": 1}, {"type": "object"}]}),
 ]
 Drafts = Annotated[
-    tuple[Literal["forced", "lookup", "streams"], ...],
+    tuple[Literal["auto", "forced", "lookup", "streams"], ...],
     BeforeValidator(_drafts),
-    WithJsonSchema({"anyOf": [{"type": "string"}, {"type": "array", "items": {"enum": [*DRAFTS]}}]}),
+    WithJsonSchema({"anyOf": [{"type": "string"}, {"type": "array", "items": {"enum": ["auto", *DRAFTS]}}]}),
 ]
 
 
@@ -115,7 +115,7 @@ class Extract(Section):
     offline: Flag = False
     """Never fetch a model."""
     draft: Drafts = _drafts(_DEFAULT.draft)
-    """forced, lookup, streams, or none; the record is the same."""
+    """auto (those that pay here), or some of forced, lookup, streams; or none. The record is the same."""
     verify: Literal["match", "rejection"] = _DEFAULT.verify
     """How drafts are verified: rejection keeps the distribution, match every byte."""
     temperature: Annotated[Number, Field(ge=0, le=10)] = _DEFAULT.temperature

@@ -11,10 +11,12 @@ from typing import Any
 from pydantic import BaseModel, SecretStr
 
 from fetchly.pipeline.positions import Mapping, Node, Scalar, Sequence, step
+from fetchly.sinks.place import SECRET_NAME, without_secrets
 
 HIDDEN = "***"
-_SECRET_KEY = re.compile(r"pass|secret|token|key|credential|auth", re.IGNORECASE)
-_USER = re.compile(r"(?<=://)([^/@\s:]*):[^/@\s]*(?=@)")
+_USER = re.compile(r"(?<=://)([^/@\s:]*):(?!\$\{)[^/@\s]*(?=@)")
+_SECRETIVE = ("sinks", "storage_options")
+"""Keys below which more is hidden: tokens in addresses, and all that an option's name says is secret."""
 _LEAST = 4  # characters of a value that is looked for within longer ones
 
 
@@ -49,21 +51,23 @@ class _Mask:
         found = {str(node.value): node.written for node in _variable_values(tree) if len(str(node.value)) >= _LEAST}
         self._values = sorted(found.items(), key=lambda pair: -len(pair[0]))
 
-    def hide(self, value: Any, node: Node | None, is_here: bool = True, *, is_options: bool = False) -> Any:
-        """`node` is what stands at this place of the file (`is_here`), or what stands for the whole around it."""
+    def hide(self, value: Any, node: Node | None, is_here: bool = True, *, within: str = "") -> Any:
+        """`node` is what stands at this place of the file (`is_here`), or what stands for the whole around it; `within`
+        is which of _SECRETIVE the place lies in."""
         if isinstance(value, dict):
             return {
                 name: HIDDEN
-                if isinstance(item, str) and (name == "api_key" or (is_options and _SECRET_KEY.search(name)))
-                else self.hide(item, *_member(node, name), is_options=name == "storage_options")
+                if isinstance(item, str)
+                and (name == "api_key" or (within == "storage_options" and SECRET_NAME.search(name)))
+                else self.hide(item, *_member(node, name), within=name if name in _SECRETIVE else within)
                 for name, item in value.items()
             }
         if isinstance(value, list):
-            return [self.hide(item, *_member(node, number)) for number, item in enumerate(value)]
+            return [self.hide(item, *_member(node, number), within=within) for number, item in enumerate(value)]
         if isinstance(node, Scalar) and node.variables and is_here and value == node.value:
-            return node.written
+            return _without_passwords(node.written, within)
         if isinstance(value, str):
-            return _USER.sub(rf"\1:{HIDDEN}", self._text(value, node))
+            return _without_passwords(self._text(value, node), within)
         return node.written if isinstance(node, Scalar) and node.variables and is_here else value
 
     def _text(self, value: str, node: Node | None) -> str:
@@ -72,6 +76,11 @@ class _Mask:
         for secret, written in self._values:
             value = value.replace(secret, written)
         return value
+
+
+def _without_passwords(text: str, within: str) -> str:
+    text = _USER.sub(rf"\1:{HIDDEN}", text)
+    return without_secrets(text, HIDDEN) if within and "://" in text else text
 
 
 def _member(node: Node | None, key: str | int) -> tuple[Node | None, bool]:

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from fetchly.crawler.http import USER_AGENT
+from fetchly.crawling.crawl import Means
 from fetchly.crawling.options import CrawlOptions
 from fetchly.extraction.generator import Generator
 from fetchly.pipeline.pipeline import Pipeline
@@ -22,11 +25,29 @@ class RunOptions:
     limit: int | None = None
 
 
-def client_of(pipeline: Pipeline, generator: Generator | None, progress: Any) -> Client:
-    """A client. Nothing is fetched or loaded yet."""
+@contextmanager
+def open_client(
+    pipeline: Pipeline, generator: Generator | None, progress: Any, say: Callable[[str], None]
+) -> Iterator[tuple[Client, Means]]:
+    """A client, and what its crawl works with: itself, or a Ray cluster. No page is fetched, and no model loaded, yet.
+
+    Errors: ConfigurationError.
+    """
+    options, run = _client_options(pipeline, generator), pipeline.spec.run
+    with Client(**options, progress=progress) as client:
+        if run.runner == "local":
+            yield client, client.means()
+        else:
+            from fetchly.cluster.cluster import Cluster
+
+            with Cluster(options, engines=run.workers, pages=run.concurrency, say=say) as cluster:
+                yield client, cluster.means(client)
+
+
+def _client_options(pipeline: Pipeline, generator: Generator | None) -> dict[str, Any]:
     source, extract, run = pipeline.source, pipeline.extract, pipeline.spec.run
-    return Client(
-        extract.model,
+    return dict(
+        model=extract.model,
         device=extract.device,
         threads=extract.threads,
         timeout=run.timeout,
@@ -42,7 +63,6 @@ def client_of(pipeline: Pipeline, generator: Generator | None, progress: Any) ->
         cache_dir=run.cache_dir,
         cache_mb=run.cache_mb,
         offline=extract.offline,
-        progress=progress,
         api_key=extract.api_key.get_secret_value() if extract.api_key is not None else None,
         generator=generator,
         schema_mode=extract.schema_mode,

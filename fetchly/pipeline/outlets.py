@@ -29,6 +29,7 @@ BATCH_S = 1.0
 """A batch is written when it has so many rows or pages, or when its first page has waited so long. Then it is durable,
 too: no more than this is written again after a kill."""
 _FAULTS_OF_A_ROW = frozenset(("IntegrityError", "DataError"))  # as the DB-API (PEP 249) calls what a constraint refuses
+_STATES_OF_A_ROW = ("44", "P0")  # classes of SQLSTATE beside these: a view's CHECK OPTION, what a trigger raises
 
 
 @dataclass(frozen=True, slots=True)
@@ -248,7 +249,8 @@ def _is_fault_of_a_row(error: FetchlyError, rows: tuple[Row, ...]) -> bool:
     """Whether the world is well, and what a row holds is refused."""
     cause = error.__cause__ or error.__context__
     by_database = any(kind.__name__ in _FAULTS_OF_A_ROW for kind in type(cause).__mro__)
-    return by_database or any(error.where == row.url for row in rows)
+    by_state = str(getattr(cause, "sqlstate", None)).startswith(_STATES_OF_A_ROW)
+    return by_database or by_state or any(error.where == row.url for row in rows)
 
 
 def _own(folder: Path, run: str) -> None:

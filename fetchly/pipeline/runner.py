@@ -1,4 +1,4 @@
-"""A pipeline in; its rows in every sink, a manifest and a quarantine file out: on this machine.
+"""A pipeline in; its rows in every sink, a manifest and a quarantine file out.
 
 The crawl runs in the background and keeps every page's result in its state. This side takes the results in the order
 of the state, makes rows of them and writes the sinks, each from its own position on.
@@ -19,12 +19,14 @@ from typing import Any, Self
 from fetchly.crawling.crawl import Crawl
 from fetchly.crawling.results import PageResult
 from fetchly.crawling.summary import CrawlSummary
-from fetchly.errors import ConfigurationError, FetchlyError
+from fetchly.errors import FetchlyError
 from fetchly.extraction.generator import Generator
 from fetchly.pipeline.beginning import subject_of
+from fetchly.pipeline.checks import check_writable
 from fetchly.pipeline.manifest import Manifest, Status
-from fetchly.pipeline.opened_client import RunOptions, client_of, crawl_options
+from fetchly.pipeline.opened_client import RunOptions, crawl_options, open_client
 from fetchly.pipeline.outlets import Outlets, SinkUse
+from fetchly.pipeline.page_choice import PageChoice
 from fetchly.pipeline.pipeline import Pipeline
 from fetchly.pipeline.quarantine import write_quarantine
 from fetchly.pipeline.rows import PageRows, Rejected, RowMaker
@@ -70,7 +72,7 @@ class RunSummary:
         }
 
 
-class LocalRun:
+class PipelineRun:
     """A run under way. Use as a context manager: wait, take, until there is nothing more; then end.
 
     On making, everything is opened that could fail later: lists and files, the model, the state, the sinks. Leaving it
@@ -89,8 +91,8 @@ class LocalRun:
         generator: Generator | None = None,
         progress: Any = None,
     ) -> None:
-        check_runner(pipeline)
         assert pipeline.spec.run.state is not None
+        check_writable(pipeline.loaded)
         self._pipeline = pipeline
         self._say = say
         self._stops = pipeline.spec.run.error == "stop"
@@ -101,11 +103,12 @@ class LocalRun:
         self._finished = False
         self.summary: RunSummary | None = None
         with ExitStack() as opened:
-            client = opened.enter_context(client_of(pipeline, generator, progress))
+            client, means = opened.enter_context(open_client(pipeline, generator, progress, say))
             self._rows = opened.enter_context(contextlib.closing(RowMaker(pipeline)))
-            subject = subject_of(pipeline, say)
+            self._choice = PageChoice(pipeline)
+            subject = subject_of(pipeline, self._choice, say)
             self.crawl: Crawl[PageResult] = opened.enter_context(
-                client.open_crawl(subject, crawl_options(pipeline, options, self._state), say)
+                client.open_crawl(subject, crawl_options(pipeline, options, self._state), say, means)
             )
             self._outlets = opened.enter_context(contextlib.closing(self._made_outlets(sinks)))
             settings = json.dumps(dict(self.crawl.settings), sort_keys=True)
@@ -152,6 +155,9 @@ class LocalRun:
         if not self.crawl.summary.stopped:
             self._outlets.finish()
             self._finished = True
+            complaint = self._choice.complaint(self.crawl.summary)
+            if complaint is not None:
+                self._say(complaint)
         self.close()
         assert self.summary is not None
         return self.summary
@@ -213,14 +219,6 @@ class LocalRun:
     def _reject(self, row: Rejected) -> None:
         self._rejected.append(row)
         self._say(row.line())
-
-
-def check_runner(pipeline: Pipeline) -> None:
-    """Errors: ConfigurationError for a runner that is not there."""
-    if pipeline.spec.run.runner != "local":
-        raise ConfigurationError(
-            "runner: ray is not there yet", where=pipeline.place("run", "runner"), hint="runner: local"
-        )
 
 
 def _is_interrupt(error: FetchlyError) -> bool:

@@ -10,10 +10,11 @@ from contextlib import closing
 from typing import Any, TypeVar
 
 from fetchly.extraction.generator import Generator
-from fetchly.pipeline.opened_client import RunOptions, client_of, crawl_options
+from fetchly.pipeline.opened_client import RunOptions, crawl_options, open_client
+from fetchly.pipeline.page_choice import PageChoice
 from fetchly.pipeline.pipeline import Pipeline
 from fetchly.pipeline.rows import PageRows, Rejected, RowMaker
-from fetchly.pipeline.runner import LocalRun, RunSummary, check_runner
+from fetchly.pipeline.runner import PipelineRun, RunSummary
 
 T = TypeVar("T")
 Say = Callable[[str], None]
@@ -53,7 +54,7 @@ async def records(pipeline: Pipeline, **options: Any) -> AsyncIterator[Any]:
     """The rows of a run as they come, each a dict, without blocking the event loop; its sinks are written as well.
     Whoever ends the iteration, or is cancelled, leaves an interrupted run. Options and errors as `run`."""
     stop = threading.Event()
-    running: LocalRun | None = None
+    running: PipelineRun | None = None
 
     def following() -> PageRows | None:
         assert running is not None
@@ -87,14 +88,14 @@ def dry_run(
 ) -> Iterator[Any]:
     """The first `count` rows, transformed. No sink is opened, and no state is left. Errors as `run`; Interrupted once
     `should_stop` answers True."""
-    check_runner(pipeline)
     from fetchly.pipeline.beginning import subject_of
 
+    choice = PageChoice(pipeline)
     with (
-        client_of(pipeline, generator, progress) as client,
+        open_client(pipeline, generator, progress, report) as (client, means),
         closing(RowMaker(pipeline)) as maker,
         client.open_crawl(
-            subject_of(pipeline, report), crawl_options(pipeline, RunOptions(limit=limit), None), report
+            subject_of(pipeline, choice, report), crawl_options(pipeline, RunOptions(limit=limit), None), report, means
         ) as crawl,
     ):
         crawl.start()
@@ -108,6 +109,9 @@ def dry_run(
             if left <= 0:
                 return
         crawl.end()
+        complaint = choice.complaint(crawl.summary)
+        if complaint is not None:
+            report(complaint)
 
 
 def _tell(rejected: tuple[Rejected, ...], report: Say) -> None:
@@ -124,9 +128,9 @@ def _opened(
     report: Say = lambda line: None,
     generator: Generator | None = None,
     progress: Any = None,
-) -> LocalRun:
+) -> PipelineRun:
     options = RunOptions(resume, failed, limit)
-    return LocalRun(pipeline, options, say=report, generator=generator, progress=progress)
+    return PipelineRun(pipeline, options, say=report, generator=generator, progress=progress)
 
 
 async def _in_thread(work: Callable[[], T], stop: threading.Event) -> T:

@@ -134,12 +134,15 @@ class FileSink:
 
     def _begin(self, table: Table, form: Form) -> None:
         assert self._journal is not None
-        file = self._settings.file
-        self._refuse_what_is_there(
-            self._store.exists() if self._store is not None else file.exists() and file.stat().st_size > 0
-        )
+        self._refuse_what_is_there(self._store.exists() if self._store is not None else self._holds_rows(form))
         facts = {"columns": form.types, "run": [table.run, table.settings, self._settings.evidence]}
         self._journal.begin(facts)
+
+    def _holds_rows(self, form: Form) -> bool:
+        """Whether there is more in a file on a disk than what every run begins it with."""
+        file = self._settings.file
+        size = file.stat().st_size if file.exists() else 0
+        return size > 0 and not (size == len(form.header) and file.read_bytes() == form.header)
 
     def _refuse_what_is_there(self, exists: bool) -> None:
         if exists and self._settings.existing == "refuse":

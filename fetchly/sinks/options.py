@@ -22,7 +22,7 @@ from pydantic import (
     model_validator,
 )
 
-from fetchly.sinks.place import Place
+from fetchly.sinks.place import Place, without_secrets
 
 RESERVED = "_fetchly"
 """Tables that begin so are ours."""
@@ -65,12 +65,12 @@ class FileSettings(SinkSettings):
 
     @property
     def place(self) -> Place:
-        """The real path, or the URL without a user's name and password."""
+        """The real path, or the URL without a user's name and password, and without what its query hides."""
         if not self.is_remote:
             return Place(str(self.file))
         scheme, _, rest = self.path.partition("://")
         host, slash, path = rest.partition("/")
-        return Place(f"{scheme.lower()}://{host.rpartition('@')[2]}{slash}{path}")
+        return Place(without_secrets(f"{scheme.lower()}://{host.rpartition('@')[2]}{slash}{path}"))
 
 
 class SqliteSettings(SinkSettings):

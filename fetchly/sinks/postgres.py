@@ -13,7 +13,7 @@ from fetchly.sinks.batch import Batch
 from fetchly.sinks.columns import Layout, layout
 from fetchly.sinks.database import POSITIONS
 from fetchly.sinks.options import PostgresSettings
-from fetchly.sinks.place import Place
+from fetchly.sinks.place import Place, secrets_of
 from fetchly.sinks.sink import Table
 from fetchly.sinks.typed_rows import KEY, REST, TypedRows
 
@@ -238,8 +238,7 @@ class PostgresSink:
         url = self._settings.url.get_secret_value()
         parts = urlsplit(url)
         text = " ".join(str(error).split())
-        passwords = [value for key, value in parse_qsl(parts.query) if "pass" in key]
-        for secret in (url, parts.password or "", unquote(parts.password or ""), *passwords):
+        for secret in (url, parts.password or "", unquote(parts.password or ""), *secrets_of(url)):
             text = text.replace(secret, "***") if secret else text
         return text
 

@@ -13,6 +13,7 @@ from urllib.parse import urlsplit
 
 from fetchly.errors import ConfigurationError, FetchlyError, OutputError
 from fetchly.sinks.options import FileSettings
+from fetchly.sinks.place import secrets_of
 
 Writing = Callable[[BinaryIO], None]
 
@@ -116,9 +117,9 @@ def check_file(file: Path) -> None:
 
 
 def _secrets(settings: FileSettings) -> list[str]:
-    """Texts of the options, and the login in the URL, that no message may hold; the longest first."""
+    """Texts of the options, and login and tokens in the URL, that no message may hold; the longest first."""
     login = urlsplit(settings.path).netloc.rpartition("@")[0]
-    found = {login, login.partition(":")[2]}
+    found = {login, login.partition(":")[2], *secrets_of(settings.path)}
     waiting: list[Any] = [value for key, value in settings.storage_options.items() if key != "endpoint_url"]
     while waiting:
         value = waiting.pop()

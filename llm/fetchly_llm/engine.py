@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any, get_args
@@ -12,12 +13,14 @@ from fetchly_llm.backend import Backend
 from fetchly_llm.config import EngineConfig
 from fetchly_llm.cost_curve import CostCurve
 from fetchly_llm.decoding import Decoding, DecodingSetup, Masking
+from fetchly_llm.draft_choice import AUTO, PLAIN_CHOICE, StreamGain, choose, read_gain
 from fetchly_llm.errors import CapacityExceeded, RequestInvalid
 from fetchly_llm.grammar.compiler import Grammar, GrammarCompiler
 from fetchly_llm.grammar.structure import in_values
 from fetchly_llm.metrics import PLAIN, Clock, GenerationStats, Share
 from fetchly_llm.prefix_cache import PrefilledPrompt, PrefixCache
 from fetchly_llm.request import Generation, GenerationRequest, StreamMode, Verify
+from fetchly_llm.safetensors_file import read_metadata
 from fetchly_llm.sampling import GumbelNoise, check_sampling
 from fetchly_llm.speculation.calibration import Calibration
 from fetchly_llm.speculation.grow import FORCED
@@ -26,6 +29,7 @@ from fetchly_llm.speculation.lookup import LookupSource
 from fetchly_llm.speculation.source import DraftSource
 from fetchly_llm.speculation.stream_source import StreamSource
 from fetchly_llm.step_cost import load_or_measure
+from fetchly_llm.stream_config import STREAMS_FILE
 from fetchly_llm.tokenizer import Tokenizer
 from fetchly_llm.turns import Turns
 
@@ -40,8 +44,8 @@ class Engine:
 
     `generate` writes a text that is complete under the request's schema, or raises: OutputLimit, Cancelled,
     CapacityExceeded, GrammarStateLimit, SchemaRefused, RequestInvalid. `curve` is what steps cost, for back-ends whose
-    bits do not depend on the number of rows; it is measured where it is not given. `sources` are further draft
-    sources by name.
+    bits do not depend on the number of rows; it is measured where it is not given. `gain` is what the model's streams
+    have gained elsewhere. `sources` are further draft sources by name.
     """
 
     def __init__(
@@ -51,12 +55,15 @@ class Engine:
         config: EngineConfig,
         *,
         curve: CostCurve | None = None,
+        gain: StreamGain | None = None,
         sources: Mapping[str, SourceMaker] | None = None,
     ) -> None:
         self._backend = backend
         self.tokenizer = tokenizer
         self._eos = frozenset(backend.config.eos_token_ids) | frozenset(tokenizer.eos_token_ids)
         self._curve = curve or load_or_measure(backend) if backend.width is None else None
+        self.draft_choice = choose(backend.streams, gain, self._curve)
+        """What the draft source `auto` stands for."""
         # Tokens of rejection sampling follow from the trees, which a measurement must not decide.
         self._rejection_curve = curve or CostCurve.typical(self._curve.most) if self._curve else None
         rows = backend.width or (self._curve.most if self._curve else 1)
@@ -77,7 +84,10 @@ class Engine:
 
         config = config or EngineConfig()
         tokenizer = Tokenizer.load(folder)
-        return cls(load_backend(folder, config), tokenizer, config)
+        backend = load_backend(folder, config)
+        streams = config.streams_file or folder / STREAMS_FILE
+        gain = read_gain(read_metadata(streams)) if backend.streams else None
+        return cls(backend, tokenizer, config, gain=gain)
 
     @property
     def backend(self) -> Backend:
@@ -109,6 +119,10 @@ class Engine:
         """Write one sequence; from a fork of `prefilled`, where it is given and holds the request's prompt."""
         with self._turns.take():
             self._check_open()
+            if request.draft == (AUTO,):
+                # Tokens of rejection sampling follow from the trees, which a measurement must not decide.
+                sources = self.draft_choice.sources if request.verify == "match" else PLAIN_CHOICE
+                request = replace(request, draft=sources)
             self._check(request)
             if prefilled is not None and prefilled.cache.length != len(request.prompt_ids) - 1:
                 raise RequestInvalid("the prefilled cache is not that of the request's prompt")
@@ -132,6 +146,8 @@ class Engine:
 
     def _check(self, request: GenerationRequest) -> None:
         check_sampling(request.sampling)
+        if AUTO in request.draft:
+            raise RequestInvalid("auto stands alone", hint="name it alone, or draft sources")
         known = (*SOURCES, *self._other_sources)
         unknown = [name for name in request.draft if name not in known]
         if unknown:

@@ -100,6 +100,26 @@ def read_metadata(file: Path) -> dict[str, str]:
     return _header(file)[1]
 
 
+def add_metadata(file: Path, values: Mapping[str, str]) -> None:
+    """Have a safetensors file say more about itself; its tensors stay as they are. All or nothing.
+
+    Raises WeightsMismatch for what is no such file, and OSError.
+    """
+    _header(file)  # is one
+    content = file.read_bytes()
+    end = 8 + int.from_bytes(content[:8], "little")
+    header = json.loads(content[8:end])
+    header["__metadata__"] = {**header.get("__metadata__", {}), **values}
+    text = json.dumps(header, separators=(",", ":")).encode()
+    text += b" " * (-len(text) % 8)
+    part = file.with_name(f".{file.name}.part")
+    try:
+        part.write_bytes(len(text).to_bytes(8, "little") + text + content[end:])
+        os.replace(part, file)
+    finally:
+        part.unlink(missing_ok=True)
+
+
 def _header(file: Path) -> tuple[dict[str, TensorPlace], dict[str, str]]:
     try:
         size = file.stat().st_size

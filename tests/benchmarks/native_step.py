@@ -22,8 +22,9 @@ import numpy as np
 from safetensors.numpy import save_file
 
 from fetchly_llm.backends.native.backend import NativeBackend
-from fetchly_llm.backends.native.library import KERNELS, default_threads
+from fetchly_llm.backends.native.library import KERNELS
 from fetchly_llm.backends.native.stream_tensors import StoredStreams, read_streams
+from fetchly_llm.backends.processors import default_threads
 from fetchly_llm.config import EngineConfig
 from fetchly_llm.stream_config import StreamConfig, stream_metadata
 from fetchly_llm.streams import StreamAnchor

@@ -107,7 +107,7 @@ def piped(seed: str, site: int, pages: int, concurrency: int) -> tuple[float, li
     """The seconds of a pipeline, the most megabytes in each quarter of it, and its rows."""
     from fetchly.pipeline.opened_client import RunOptions
     from fetchly.pipeline.pipeline import Pipeline
-    from fetchly.pipeline.runner import LocalRun
+    from fetchly.pipeline.runner import PipelineRun
     from tests.support.pipelines import items
     from tests.support.tree_memory import TreeMemory
 
@@ -119,7 +119,7 @@ def piped(seed: str, site: int, pages: int, concurrency: int) -> tuple[float, li
         )
         pipeline = Pipeline.from_dict(data, folder=folder)
         started = time.perf_counter()
-        with TreeMemory(but=site) as memory, LocalRun(pipeline, RunOptions(), generator=generator()) as running:
+        with TreeMemory(but=site) as memory, PipelineRun(pipeline, RunOptions(), generator=generator()) as running:
             number = 0
             while running.wait():
                 running.take()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import socket
+import traceback
 from collections.abc import Iterator
 from typing import Any
 
@@ -11,7 +12,7 @@ import pytest
 
 from fetchly.crawler.performer import ActionFailed
 from fetchly.egress import EgressGate, Endpoint
-from fetchly.errors import PolicyRefused
+from fetchly.errors import FetchlyError, PolicyRefused
 from tests.support.browser import needs_browser
 from tests.support.site import Site, answer, redirect
 from tests.support.visits import Browser, opened_browser, seen
@@ -190,3 +191,48 @@ def test_an_overlay_is_taken_from_before_the_page_and_not_pressed(site: Site, br
     assert "opened" in seen(page) or b">opened<" in page.body
     assert "cookies" not in seen(page)
     assert b"given</title>" not in page.body
+
+
+SEARCH = b"<title>Shop</title><form action=/found><input id=q name=q><input type=hidden name=in value=all></form>"
+TYPE = [{"fill": {"selector": "#q", "text": "s3cret pass/word"}}, {"press": {"key": "Enter", "selector": "#q"}}]
+
+
+def test_what_is_typed_into_a_form_stands_in_no_address_that_is_told(site: Site, browser: Browser) -> None:
+    site.routes |= {"/": answer(SEARCH), "/found": answer(b"<title>Results</title><h1>Found")}
+    page = browser.visit(site.url(), TYPE)
+    assert seen(page) == "Found"
+    assert site.visits[-1].path == "/found?q=s3cret+pass%2Fword&in=all", "the site is told"
+    assert page.url == site.url("/found?q=&in=all")
+
+
+LEADS = {
+    "an element that is missing": answer(b"<title>No s3cret  Pass/word here</title><h1>Found"),
+    "an error of the site": answer(b"no", status="500 Oops"),
+    "a download": answer(b"%PDF-1.7", content_type="application/pdf"),
+    "a redirect": redirect("/none?was=s3cret%20pass/word"),
+    "a private address": b"",
+}
+
+
+@pytest.mark.parametrize("leads", LEADS)
+def test_what_is_typed_into_a_form_stands_in_no_error(site: Site, browser: Browser, gate: Gate, leads: str) -> None:
+    with Site(routes={"/": answer(b"secret")}) as inner:
+        gate.closed = inner.port
+        away = redirect(inner.url("/?q=s3cret%20pass/word"))
+        site.routes |= {"/": answer(SEARCH), "/found": LEADS[leads] or away}
+        with pytest.raises(FetchlyError) as failed:
+            browser.visit(site.url(), [*TYPE, {"click": "#none", "timeout": 1.0}])
+    told = "".join(traceback.format_exception(failed.value)) + failed.value.line() + str(vars(failed.value))
+    assert "s3cret" not in told.lower()
+    assert "?q=" in failed.value.line() or "?was=" in failed.value.line(), "where it led is told"
+
+
+def test_who_is_asked_where_a_form_leads_is_not_told_what_was_typed(site: Site, browser: Browser) -> None:
+    asked: list[str] = []
+
+    def ask(url: str) -> None:
+        asked.append(url)
+
+    site.routes |= {"/": answer(SEARCH), "/found": answer(b"<h1>Found")}
+    browser.visit(site.url(), TYPE, may_follow=ask)
+    assert asked == [site.url("/found?q=&in=all")]

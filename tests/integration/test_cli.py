@@ -186,7 +186,7 @@ def test_flags_beat_settings_and_reach_the_engine(
     assert [entry["model"] for entry in made] == ["from-file", "m"]
     assert made[0]["threads"] == 2
     assert [task.seed for task in tasks] == [2, 3]
-    assert [task.draft for task in tasks] == [("forced", "lookup"), ()]
+    assert [task.draft for task in tasks] == [("auto",), ()]
 
 
 def test_schemas_are_listed_shown_and_linted(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

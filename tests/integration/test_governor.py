@@ -10,6 +10,7 @@ import sys
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,7 @@ import pytest
 
 from fetchly.crawler.http import FetchPolicy
 from fetchly.crawling.crawl import Crawl, Means
+from fetchly.crawling.extraction import LocalExtraction
 from fetchly.crawling.options import crawl_options
 from fetchly.crawling.results import PageResult
 from fetchly.crawling.subject import subject_of
@@ -130,7 +132,7 @@ def crawl(
     site: CrawlSite, reader: PageReader, say: Callable[[str], None], limit: int | str, pages: int = PAGES
 ) -> Crawl[PageResult]:
     policy = FetchPolicy(allow_private=True)
-    means = Means(reader, ReadOptions(), policy, "never", ScriptedGenerator(name_of))
+    means = Means(reader, ReadOptions(), policy, "never", partial(LocalExtraction, ScriptedGenerator(name_of)))
     options = crawl_options({"delay": 0.0, "concurrency": AT_ONCE, "memory_limit": limit})
     seeds = [site.url(f"/p/{number}") for number in range(pages)]
     return Crawl(

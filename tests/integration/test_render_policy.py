@@ -255,10 +255,10 @@ def test_a_browser_asks_for_nothing_of_its_own(
     assert {"/", "/sent"} <= {visit.path for visit in site.visits} <= {"/", "/sent", "/tick", "/file.pdf"}
 
 
-def test_what_playwright_turns_off_stays_off(site: Site, renderer: BrowserRenderer) -> None:
+@pytest.mark.parametrize("name", ["--disable-features=", "--enable-features="])
+def test_what_playwright_turns_off_or_on_stays_so(site: Site, renderer: BrowserRenderer, name: str) -> None:
     site.routes["/"] = answer(b"<p>plain")
     renderer.render(site.url(host="public.example"))
-    name = "--disable-features="
     browsers = [arguments for arguments in map(arguments_of, processes_of(os.getpid())) if "--type=" not in arguments]
     lists = [
         [set(part.removeprefix(name).split(",")) for part in arguments.split("\0") if part.startswith(name)]

@@ -150,7 +150,8 @@ def test_lists_are_read_from_files_tables_and_stdin(
         summary = ran(items("", source={"seeds": None, "urls": lists}), tmp_path, report=said.append)
     assert names_of(tmp_path / "out.jsonl") == ["Item 1", "Item 2", "Item 3", "Item 4"]
     assert summary.crawl.failed == {"BAD_URL": 2, "SCHEME_REFUSED": 1}
-    assert any(line.startswith("BAD_URL urls.txt:5: ") for line in said)
+    assert any(line.startswith("BAD_URL urls.txt:5: ") and line.endswith("(write it whole: https://example.org/page)")
+               for line in said)  # fmt: skip
     assert any(line.startswith("SCHEME_REFUSED stdin:3: ") for line in said)
     assert site.paths("/p/")
     assert not any("passwd" in path for path in site.paths("/"))
@@ -226,22 +227,16 @@ def test_the_command_line_writes_to_stdout_where_there_is_no_sink(
     assert "12 rows in stdout" in captured.err
 
 
-@pytest.mark.parametrize("words", [["--failed"], ["--runner", "ray"]])
-def test_what_cannot_be_is_refused(
-    words: list[str], site: CrawlSite, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert run(["run", str(saved(items(site.url()), tmp_path)), *words]) == 2
+def test_what_cannot_be_is_refused(site: CrawlSite, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["run", str(saved(items(site.url()), tmp_path)), "--failed"]) == 2
     assert capsys.readouterr().err.count("\n") == 1
     assert not site.log
 
 
-def test_the_runner_ray_is_said_not_to_be_there(site: CrawlSite, tmp_path: Path) -> None:
-    with pytest.raises(ConfigurationError, match="runner: ray is not there yet") as caught:
-        ran(items(site.url(), run={"runner": "ray"}), tmp_path)
-    assert "/run/runner" in str(caught.value.where)
-    assert not site.log
-    file = saved(items(site.url(), run={"runner": "ray"}), tmp_path)
+def test_a_file_for_a_cluster_runs_here_when_told_so(site: CrawlSite, tmp_path: Path) -> None:
+    file = saved(items(site.url(), run={"runner": "ray", "workers": 2}), tmp_path)
     assert run(["run", str(file), "--runner", "local", "-q"]) == 0
+    assert names_of(tmp_path / "out.jsonl") == ALL
 
 
 def test_pages_that_are_not_asked_for_have_their_exit_code(

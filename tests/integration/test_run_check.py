@@ -11,15 +11,56 @@ import pytest
 import yaml
 
 from fetchly.cli.app import run
+from tests.support.tiny_model import make_tiny_model
 
 DATA = Path(__file__).parents[1] / "data" / "pipelines"
 
 
-def test_a_good_file_is_sound(capsys: pytest.CaptureFixture[str]) -> None:
-    assert run(["run", str(DATA / "good" / "books.yaml"), "--check"]) == 0
+def test_a_good_file_is_sound_where_its_folders_are(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = tmp_path / "books.yaml"
+    file.write_bytes((DATA / "good" / "books.yaml").read_bytes())
+    assert run(["run", str(file), "--check"]) == 2
+    assert capsys.readouterr().err == (
+        f"OUTPUT_FAILED {file}:4:19: sinks[0] cannot be written to {tmp_path}/out/books.jsonl: "
+        f"its folder does not exist (mkdir -p {tmp_path}/out)\n"
+    )
+    (tmp_path / "out").mkdir()
+    assert run(["run", str(file), "--check"]) == 0
     captured = capsys.readouterr()
     assert captured.out == ""
     assert captured.err.endswith("books.yaml: sound (1 schema, 3 sinks)\n")
+
+
+def test_a_model_that_has_no_room_for_a_page_is_found_without_loading_it(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    make_tiny_model(tmp_path / "tiny")
+    monkeypatch.setattr("fetchly_llm.engine.Engine.load", lambda *_, **__: pytest.fail("it is loaded"))
+    file = tmp_path / "x.yaml"
+    text = (
+        "name: x\nsource: {files: '*.html'}\n"
+        "extract: {schema: {type: object, properties: {a: {type: string}}}, model: ./tiny, max_tokens: %d}\n"
+    )
+    file.write_text(text % 4000, "utf-8")
+    assert run(["run", str(file), "--check"]) == 2
+    line = capsys.readouterr().err
+    assert line.startswith(f"CONTEXT_TOO_SMALL {file}:3:")
+    assert "the schema record: the schema takes" in line
+    assert "the answer 4000 of the model's 4096: no room for a page (lower max_tokens" in line
+    file.write_text(text % 64, "utf-8")
+    assert run(["run", str(file), "--check"]) == 0
+
+
+@pytest.mark.parametrize("model", ["fetchly-135m", "./no-such-model", "http://127.0.0.1:9/v1"])
+def test_a_model_that_is_not_here_is_not_fetched(
+    tmp_path: Path, model: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    file = tmp_path / "x.yaml"
+    file.write_text(f"name: x\nsource: {{files: '*.html'}}\nextract: {{schema: product, model: '{model}'}}\n", "utf-8")
+    assert run(["run", str(file), "--check"]) == 0
+    assert capsys.readouterr().err.endswith("sound (1 schema, 0 sinks)\n")
 
 
 def test_what_the_generator_refuses_is_said_with_its_place(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -15,7 +15,7 @@ from fetchly.errors import ConfigurationError, FetchError, OutputError, PolicyRe
 from fetchly.extraction.generator import GenerationTask
 from fetchly.pipeline.opened_client import RunOptions
 from fetchly.pipeline.pipeline import Pipeline
-from fetchly.pipeline.runner import LocalRun
+from fetchly.pipeline.runner import PipelineRun
 from tests.support.crawl_program import SCHEMA, name_of
 from tests.support.crawl_site import CrawlSite, Reply, numbered, page
 from tests.support.pipelines import items, lines_of, names_of, ran, rows_of, saved
@@ -94,6 +94,26 @@ def test_what_is_not_even_asked_for_ends_a_run_that_stops(site: CrawlSite, tmp_p
         ran(pipeline, tmp_path)
     assert caught.value.line().count(site.url()) == 1
     assert not site.log
+
+
+@pytest.mark.parametrize("change", [{}, {"exclude": ["/p/3"]}])
+def test_a_run_that_was_refused_everything_is_not_in_the_way_of_the_next(
+    site: CrawlSite, tmp_path: Path, change: dict[str, Any], capsys: pytest.CaptureFixture[str]
+) -> None:
+    sinks = [{"jsonl": "out.jsonl"}, {"csv": "out.csv"}, {"sqlite": "out.db"}]
+    refused = saved(items(site.url(), source={"allow_private": False}, sinks=sinks), tmp_path)
+    assert run(["run", str(refused), "-q"]) == PolicyRefused.exit_code
+    line = capsys.readouterr().err
+    assert line.startswith(f"{site.url()}: ADDRESS_REFUSED ")
+    assert "allow_private: true under source" in line
+    pipeline = items(site.url(), source=change, sinks=sinks)
+    assert ran(pipeline, tmp_path).rows == 11
+    assert names_of(tmp_path / "out.jsonl") == without(3)
+    assert len(rows_of(tmp_path / "out.db")) == 11
+    assert len((tmp_path / "out.csv").read_text().splitlines()) == 12
+    with pytest.raises(ConfigurationError, match="there is the state") as caught:
+        ran(pipeline, tmp_path)
+    assert caught.value.hint == "add --resume to go on with it; to begin anew, delete it, or name another file"
 
 
 def test_a_record_that_is_none_ends_a_run_that_stops(site: CrawlSite, tmp_path: Path) -> None:
@@ -256,7 +276,7 @@ def test_a_full_disk_ends_the_run_with_the_place_and_loses_nothing(
 
 def test_two_runs_on_one_state_are_told_apart(site: CrawlSite, tmp_path: Path) -> None:
     pipeline = Pipeline.from_dict(items(site.url()), folder=tmp_path)
-    with LocalRun(pipeline, RunOptions(), generator=ScriptedGenerator(name_of)) as first:
+    with PipelineRun(pipeline, RunOptions(), generator=ScriptedGenerator(name_of)) as first:
         manifest = (tmp_path / "items.manifest.json").read_bytes()
         with pytest.raises(ConfigurationError) as caught:
             ran(items(site.url()), tmp_path, resume=True)
@@ -290,6 +310,17 @@ def test_a_missing_list_and_a_missing_folder_are_located(site: CrawlSite, tmp_pa
     with pytest.raises(ConfigurationError, match="the list cannot be read") as caught:
         ran(items("", source={"seeds": None, "urls": {"file": "urls.txt"}}), tmp_path)
     assert "/source/urls" in str(caught.value.where)
-    with pytest.raises(OutputError, match="its folder does not exist"):
-        ran(items(site.url(), sinks=[{"jsonl": "no/out.jsonl"}]), tmp_path)
+    outputs: list[dict[str, Any]] = [
+        {"sinks": [{"jsonl": "no/out.jsonl"}]},
+        {"run": {"error": "quarantine", "quarantine": "no/failed.jsonl"}},
+        {"run": {"manifest": "no/manifest.json"}},
+        {"run": {"state": "no/state"}},
+    ]
+    for sections in outputs:
+        with pytest.raises(ConfigurationError, match="its folder does not exist") as caught:
+            ran(items(site.url(), **sections), tmp_path)
+        (section,) = sections
+        assert f"/{section}" in str(caught.value.where)
+        assert caught.value.hint == f"mkdir -p {tmp_path / 'no'}"
+    assert not site.log
     assert ran(items(site.url()), tmp_path).rows == 11  # and nothing is in the way of the next run

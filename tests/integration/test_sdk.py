@@ -114,7 +114,7 @@ def test_options_of_a_call_override_those_of_the_client() -> None:
         opened.extract(PAGE, Teapot)
         opened.extract(PAGE, Teapot, temperature=0.9, draft=())
     assert [(task.temperature, task.seed, task.draft) for task in generator.tasks] == [
-        (0.2, 4, ("forced", "lookup")),
+        (0.2, 4, ("auto",)),
         (0.9, 4, ()),
     ]
 

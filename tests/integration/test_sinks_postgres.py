@@ -14,6 +14,8 @@ from fetchly.sinks.batch import Batch
 from fetchly.sinks.opening import open_sink
 from fetchly.sinks.options import SinkOptions
 from fetchly.sinks.sink import Sink, Table
+from tests.support.crawl_site import page
+from tests.support.pipelines import items, ran
 from tests.support.postgres import PASSWORD, QUOTED, needs_postgres, postgres_server
 from tests.support.sinks import SCHEMA, batches, book, row, write_all
 
@@ -164,3 +166,46 @@ def test_a_key_longer_than_an_index_takes_is_stored(server: str, name: str, tmp_
         [Batch(1, 1, (row(f"{long}1", book(1)), row(f"{long}2", book(2))))],
     )
     assert query(server, f'SELECT count(*) FROM "{name}"') == [(2,)]
+
+
+@pytest.mark.parametrize(
+    "refusal",
+    [
+        "RAISE EXCEPTION 'none of these'",
+        "RAISE EXCEPTION 'none of these' USING ERRCODE = 'check_violation'",
+        "RAISE EXCEPTION 'none of these' USING ERRCODE = 'with_check_option_violation'",
+        "ASSERT false, 'none of these'",
+        "PERFORM 1 / 0",
+        "PERFORM 'x'::int",
+    ],
+)
+def test_a_row_that_a_trigger_refuses_is_left_out_alone(server: str, name: str, tmp_path: Path, refusal: str) -> None:
+    for number in range(3):
+        (tmp_path / f"{number}.html").write_bytes(page(f"Item {number}", []).body)
+    query(server, f'CREATE TABLE "{name}" (name text, _key text PRIMARY KEY, _rest json)')
+    query(
+        server,
+        f"""CREATE FUNCTION "of {name}"() RETURNS trigger LANGUAGE plpgsql AS $$
+        BEGIN IF NEW.name = 'Item 1' THEN {refusal}; END IF; RETURN NEW; END $$""",
+    )
+    query(server, f'CREATE TRIGGER no BEFORE INSERT ON "{name}" FOR EACH ROW EXECUTE FUNCTION "of {name}"()')
+    pipeline = items("", sinks=[{"postgres": {"url": server, "table": name}}, {"jsonl": "out.jsonl"}])
+    pipeline["source"] = {"files": "*.html"}
+    said: list[str] = []
+    summary = ran(pipeline, tmp_path, report=said.append)
+    assert summary.rejected == 1
+    assert [use.rows for use in summary.sinks] == [2, 3]
+    assert query(server, f'SELECT name FROM "{name}" ORDER BY name') == [("Item 0",), ("Item 2",)]
+    (line,) = said
+    assert "1.html#0: the row is not in postgresql://" in line
+    assert PASSWORD not in line
+
+
+def test_a_table_that_takes_no_row_ends_the_run(server: str, name: str, tmp_path: Path) -> None:
+    (tmp_path / "0.html").write_bytes(page("Item 0", []).body)
+    query(server, f'CREATE TABLE "{name}" (name text, _key text PRIMARY KEY, _rest json)')
+    query(server, f'CREATE RULE no AS ON INSERT TO "{name}" DO INSTEAD SELECT 1')
+    pipeline = items("", sinks=[{"postgres": {"url": server, "table": name}}])
+    pipeline["source"] = {"files": "*.html"}
+    with pytest.raises(OutputError, match="the database refuses"):
+        ran(pipeline, tmp_path)

@@ -4,6 +4,7 @@ import io
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
+from urllib.parse import unquote
 
 import fsspec
 import pyarrow.parquet
@@ -82,6 +83,18 @@ def test_a_store_that_refuses_says_what_and_where_without_its_secrets(
             sink_of("jsonl", path, {"secret": SECRET}).open(table, resume=False)
         assert "hidden-word" not in refused.value.line()
         assert SECRET not in refused.value.line()
+
+
+def test_a_store_that_quotes_a_signed_url_shows_no_signature(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(system: Any, path: str) -> bool:
+        raise OSError(f"403 for {path}, that is {unquote(path)}")
+
+    monkeypatch.setattr("fsspec.implementations.memory.MemoryFileSystem.exists", refuse)
+    sink = sink_of("jsonl", "memory://x/a?part=3&sig=hidden%2Fword", {})
+    with pytest.raises(OutputError) as caught:
+        sink.open(Table("books", SCHEMA, "run", "settings", tmp_path), resume=False)
+    assert caught.value.where == "memory://x/a?part=3&sig=***"
+    assert "403 for /x/a?part=3&sig=***, that is /x/a?part=3&sig=***" in caught.value.line()
 
 
 def test_a_failed_upload_leaves_what_was_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

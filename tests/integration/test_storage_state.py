@@ -59,3 +59,30 @@ def test_a_storage_state_reaches_its_hosts_alone(sites: tuple[Site, Site], tmp_p
     assert {visit.path for visit in other.visits} == {"/", "/asked.js"}
     assert not [visit for visit in other.visits if "s3cret" in str(visit.headers) or "c4rt" in str(visit.headers)]
     assert reader.render == "always"  # a page fetched without the browser would be a stranger's
+
+
+def test_a_partitioned_cookie_is_sent_within_pages_of_its_site_alone(sites: tuple[Site, Site]) -> None:
+    """The frame of another site is given what belongs to it there (CHIPS)."""
+    one, other = sites
+
+    def frame(visit: Visit) -> None:
+        text = visit.headers.get("cookie", "none")
+        visit.send(answer(f"<script>parent.postMessage('{text}', '*')</script>".encode()))
+
+    listening = "<p id=p></p><script>addEventListener('message', said => { p.textContent = said.data })</script>"
+    page = answer(f"{listening}<iframe src='{other.url('/frame')}'></iframe>".encode())
+    one.routes["/"] = page
+    other.routes |= {"/": page, "/frame": frame}
+    shared = {"domain": other.host, "path": "/", "secure": True, "sameSite": "None"}
+    places = {"here": f"http://{one.host}", "own": f"http://{other.host}", "elsewhere": "https://example.org"}
+    cookies = [
+        {"name": name, "value": "1", **shared, "partitionKey": site, "_crHasCrossSiteAncestor": name != "own"}
+        for name, site in places.items()
+    ]
+    policy = FetchPolicy(allow_private=True, timeout_s=60)
+    reader = TargetReader(policy, storage_state=load_storage_state({"cookies": cookies}))
+    try:
+        texts = [reader.read(url, ReadOptions()).document.text for url in (one.url(), other.url())]
+    finally:
+        reader.close()
+    assert texts == ["here=1", "own=1"]

@@ -10,7 +10,7 @@ from fetchly.crawler.actions import checked_actions
 from fetchly.crawler.assignment import Assignment
 from fetchly.crawler.browser_process import BrowserProcess
 from fetchly.crawler.browser_thread import BrowserThread
-from fetchly.crawler.http import FetchPolicy
+from fetchly.crawler.http import FetchPolicy, MayFollow
 from fetchly.crawler.interaction import Interaction
 from fetchly.crawler.scrolling import scrolling
 from fetchly.document.reader import ReadOptions, read_document
@@ -29,9 +29,15 @@ class Browser:
         self._policy = FetchPolicy(allow_private=True)
         self._thread = BrowserThread(lambda: BrowserProcess(gate, None), 2)
 
-    def visit(self, url: str, done: Sequence[dict[str, Any]] = (), scroll: str = "never") -> Page:
+    def visit(
+        self,
+        url: str,
+        done: Sequence[dict[str, Any]] = (),
+        scroll: str = "never",
+        may_follow: MayFollow | None = None,
+    ) -> Page:
         interaction = Interaction(checked_actions(list(done)), scrolling(scroll))
-        return self._thread.visit(Assignment(url, self._policy, SECONDS, None, interaction), None)
+        return self._thread.visit(Assignment(url, self._policy, SECONDS, None, interaction), None, may_follow)
 
     def close(self) -> None:
         self._thread.close()

@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 
 from fetchly_llm.backend import Backend
+from fetchly_llm.backends.processors import default_threads, within_quota
 from fetchly_llm.checkpoint import read_model_config
 from fetchly_llm.config import EngineConfig
 from fetchly_llm.errors import ModelUnsupported
@@ -60,7 +61,7 @@ def native_obstacle() -> str | None:
 def describe_device() -> str:
     """What device "auto" comes to here, in words; empty where neither native kernels nor torch can run a model."""
     if native_obstacle() is None and not _torch_sees_gpu():
-        from fetchly_llm.backends.native.library import default_threads, usable_kernels
+        from fetchly_llm.backends.native.library import usable_kernels
 
         return f"CPU, {default_threads()} threads, native kernels {usable_kernels()[0]}"
     try:
@@ -69,7 +70,7 @@ def describe_device() -> str:
         return ""
     if torch.cuda.is_available():
         return f"GPU {torch.cuda.get_device_name(0)} (CUDA {torch.version.cuda})"
-    return f"CPU, {torch.get_num_threads()} threads, {torch.backends.cpu.get_cpu_capability()}"
+    return f"CPU, {within_quota(torch.get_num_threads())} threads, {torch.backends.cpu.get_cpu_capability()}"
 
 
 def _native_is_best() -> bool:

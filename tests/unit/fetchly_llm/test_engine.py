@@ -1,6 +1,7 @@
 """The step loop on a tiny random model: valid, repeatable, independent of drafts and of the prefix cache."""
 
 import json
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -9,12 +10,15 @@ import pytest
 
 from fetchly_llm.backends.registry import load_backend
 from fetchly_llm.config import EngineConfig
+from fetchly_llm.cost_curve import CostCurve
+from fetchly_llm.draft_choice import Pace, StreamGain, choose
 from fetchly_llm.engine import Engine
 from fetchly_llm.errors import Cancelled, CapacityExceeded, OutputLimit, RequestInvalid
 from fetchly_llm.grammar.prepare import prepare
 from fetchly_llm.request import Generation, GenerationRequest, Message, SamplingParams
 from fetchly_llm.tokenizer import Tokenizer
 from tests.support.tiny_model import make_tiny_model
+from tests.support.tiny_streams import make_tiny_streams
 
 SOURCE = "Hazel teapot\nOnly 48.50 today\nby Orla Finch"
 SCHEMA = {
@@ -154,7 +158,10 @@ def test_every_token_is_reported_as_it_is_written(engine: Engine) -> None:
     assert tuple(heard) == generation.token_ids
 
 
-@pytest.mark.parametrize("changes", [{"draft": ("psychic",)}, {"temperature": -1.0}, {"seed": -1}, {"max_tokens": 0}])
+@pytest.mark.parametrize(
+    "changes",
+    [{"draft": ("psychic",)}, {"draft": ("auto", "lookup")}, {"temperature": -1.0}, {"seed": -1}, {"max_tokens": 0}],
+)
 def test_a_request_that_makes_no_sense_is_refused(engine: Engine, changes: dict[str, Any]) -> None:
     with pytest.raises(RequestInvalid):
         engine.generate(request(engine, **changes))
@@ -193,3 +200,34 @@ def test_rejection_sampling_gives_the_same_text_for_the_same_seed_whatever_came_
     for seed in range(3):
         engine.generate(request(engine, temperature=1.0, seed=seed, draft=("forced", "lookup")))
     assert text() == first
+
+
+@pytest.mark.parametrize(("pass_ms", "sources"), [(0.1, {"forced", "lookup", "streams"}), (9.0, {"forced", "lookup"})])
+def test_auto_drafts_by_what_pays_and_writes_the_same(
+    folder: Path, tmp_path: Path, pass_ms: float, sources: set[str]
+) -> None:
+    config = EngineConfig(
+        **{**_as_dict(CONFIG), "streams_file": make_tiny_streams(Path(shutil.copytree(folder, tmp_path / "m")))}
+    )
+    curve = CostCurve((1, 2, 4), (1.0, 1.1, 1.3), (pass_ms, pass_ms))
+    gain = StreamGain(Pace(2.0, 3.0), Pace(3.0, 3.0, 0.5), 5)
+    engine = Engine(load_backend(folder, config), Tokenizer.load(folder), config, curve=curve, gain=gain)
+    # Here steps have a width and no curve; what counts is what the choice is made of.
+    engine.draft_choice = choose(engine.backend.streams, gain, curve)
+    assert set(engine.draft_choice.sources) == sources
+    drafted = engine.generate(request(engine, draft=("auto",)))
+    assert (drafted.stats.stream_passes > 0) == ("streams" in sources)
+    assert drafted.token_ids == engine.generate(request(engine, draft=())).token_ids
+    again = [
+        engine.generate(request(engine, draft=draft, temperature=0.8, verify="rejection")).token_ids
+        for draft in (("auto",), ("forced", "lookup"))
+    ]
+    assert again[0] == again[1]  # whatever pays here
+    engine.close()
+
+
+def test_auto_on_steps_of_a_width_is_forced_and_lookup(engine: Engine) -> None:
+    assert engine.draft_choice.sources == ("forced", "lookup")
+    asked = engine.generate(request(engine, draft=("auto",)))
+    named = engine.generate(request(engine, draft=("forced", "lookup")))
+    assert asked.stats.tokens_by_source == named.stats.tokens_by_source

@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 from safetensors import safe_open
 from safetensors.torch import load_file
 
-from fetchly_llm.safetensors_file import Kind, TensorSource, widened, write_tensors
+from fetchly_llm.errors import WeightsMismatch
+from fetchly_llm.safetensors_file import Kind, TensorSource, add_metadata, read_metadata, widened, write_tensors
 
 KINDS: dict[Kind, torch.dtype] = {"F32": torch.float32, "F16": torch.float16, "BF16": torch.bfloat16}
 BITS = st.lists(st.integers(0, 2**32 - 1), min_size=1, max_size=40)
@@ -58,3 +59,18 @@ def test_names_shapes_and_metadata(tmp_path: Path) -> None:
     with safe_open(file, framework="numpy") as stored:
         assert stored.metadata() == {"format": "pt"}  # without which transformers refuses the file
         assert stored.get_tensor("b").dtype == np.float32
+
+
+def test_metadata_is_added_and_the_tensors_stay(tmp_path: Path) -> None:
+    file = tmp_path / "t.safetensors"
+    values = np.arange(12, dtype=np.float32).reshape(3, 4)
+    write_tensors(file, [TensorSource("t", values.shape, [values])], kind="BF16", metadata={"of": "a test", "n": "1"})
+    for note in ("2", "2" * 1000):
+        add_metadata(file, {"n": note, "more": "ä"})
+        assert read_metadata(file) == {"of": "a test", "n": note, "more": "ä"}
+        assert torch.equal(load_file(file)["t"].float(), torch.from_numpy(values))
+    assert [path.name for path in tmp_path.iterdir()] == ["t.safetensors"]
+    (tmp_path / "other").write_bytes(b"no such file")
+    with pytest.raises(WeightsMismatch):
+        add_metadata(tmp_path / "other", {"n": "1"})
+    assert (tmp_path / "other").read_bytes() == b"no such file"

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ctypes
-import os
 import platform
 from ctypes import POINTER, c_char_p, c_float, c_int32, c_int64, c_void_p
 from functools import cache
@@ -125,16 +124,3 @@ def available() -> str | None:
     if found == ("generic",) and platform.machine().lower() in ("x86_64", "amd64"):
         return "the processor has no AVX2"
     return None
-
-
-def default_threads() -> int:
-    """Physical cores that this process may use; logical ones where the system does not tell them apart."""
-    usable = os.sched_getaffinity(0) if hasattr(os, "sched_getaffinity") else set(range(os.cpu_count() or 1))
-    cores = set()
-    for cpu in usable:
-        topology = Path(f"/sys/devices/system/cpu/cpu{cpu}/topology")
-        try:
-            cores.add(((topology / "physical_package_id").read_text(), (topology / "core_id").read_text()))
-        except OSError:
-            return len(usable)
-    return len(cores)

@@ -16,12 +16,12 @@ from fetchly_llm.backends.native.library import (
     Shape,
     StreamPass,
     StreamShape,
-    default_threads,
     library,
     usable_kernels,
 )
 from fetchly_llm.backends.native.stored_tensor import StoredTensor
 from fetchly_llm.backends.native.stream_tensors import StoredStreams
+from fetchly_llm.backends.processors import default_threads
 from fetchly_llm.errors import CapacityExceeded, ModelUnsupported, RequestInvalid, WeightsMismatch
 from fetchly_llm.stream_config import STREAMS_HINT, StreamConfig
 from fetchly_llm.turns import Turns

@@ -12,6 +12,7 @@ import torch
 from numpy.typing import NDArray
 
 from fetchly_llm.backend import Cache, StepOutput
+from fetchly_llm.backends.processors import within_quota
 from fetchly_llm.backends.torch_reference.attention import ChunkAttention, TreeAttention
 from fetchly_llm.backends.torch_reference.kv_cache import KeyValueCache, StreamStart
 from fetchly_llm.backends.torch_reference.rotary import RotaryTable
@@ -64,7 +65,7 @@ class TorchReferenceBackend:
             raise RequestInvalid(f"tapped layers {self.tapped_layers} are not all within 0..{config.num_layers}")
         self._kept_layers = {*self.tapped_layers, *(self._decoder.taps if self._decoder else ())}
         # Said even where nothing changes: it also stops MKL from choosing a number of threads call by call.
-        torch.set_num_threads(engine.threads or torch.get_num_threads())
+        torch.set_num_threads(engine.threads or within_quota(torch.get_num_threads()))
 
     @classmethod
     def load(cls, folder: Path, engine: EngineConfig, tapped_layers: Sequence[int] = ()) -> TorchReferenceBackend:

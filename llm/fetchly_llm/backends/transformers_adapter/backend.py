@@ -14,6 +14,7 @@ import torch
 from numpy.typing import NDArray
 
 from fetchly_llm.backend import Cache, StepOutput
+from fetchly_llm.backends.processors import within_quota
 from fetchly_llm.checkpoint import read_model_config
 from fetchly_llm.config import EngineConfig, ModelConfig
 from fetchly_llm.errors import CapacityExceeded, ModelUnsupported, RequestInvalid
@@ -68,8 +69,7 @@ class TransformersBackend:
             # Some architectures have no limit of positions; the engine's own then is the limit.
             max_position=config.max_position or engine.context_length + engine.width,
         )
-        if engine.threads:
-            torch.set_num_threads(engine.threads)
+        torch.set_num_threads(engine.threads or within_quota(torch.get_num_threads()))
 
     @classmethod
     def load(cls, folder: Path, engine: EngineConfig) -> TransformersBackend:

@@ -10,6 +10,7 @@ from fetchly.crawling.queues import QueueUse
 from fetchly.crawling.stages import StageUse
 from fetchly.crawling.summary import CrawlProgress, Tally, summary_of
 from fetchly.governing.governor import Holding, HostUse, ProcessUse
+from fetchly.governing.gpu_memory import GpuUse
 
 PROGRESS = CrawlProgress(
     counts=FrontierCounts(0, 0, 120, {}, {}, 120),
@@ -35,6 +36,10 @@ HOST = HostUse(
     processes={"fetchly": ProcessUse(640_000_000, 95.5), "chromium": ProcessUse(1_100_000_000, 22.0)},
     held_back={"memory": Holding(3, 12.0)},
     by_rss=("chromium",),
+    gpus=(
+        GpuUse("NVIDIA H200", 3_200_000_000, 130_000_000_000, 143_771_000_000),
+        GpuUse("NVIDIA L4", None, 20_000_000_000, 24_000_000_000),
+    ),
 )
 
 
@@ -51,12 +56,15 @@ def test_a_row_for_each_that_used_anything(capsys: pytest.CaptureFixture[str]) -
         "fetchly (processors) 95.5 0.95 640 MB",
         "chromium (processors) 22.0 0.22 1.1 GB (with shared pages)",
         "all 1.8 GB of 2.0 GB",
+        "NVIDIA H200 (memory) 3.2 GB, 130.0 GB of 143.8 GB left",
+        "NVIDIA L4 (memory) not known, 20.0 GB of 24.0 GB left",
         "held back for memory 12.0 3 times",
     ]
 
 
 def test_the_summary_has_the_same_figures() -> None:
-    figures = summary_of(PROGRESS, Tally(), stopped=False, coverage={}, host=replace(HOST, words="x")).as_dict()
+    host = replace(HOST, words="x", gpus=HOST.gpus[1:])
+    figures = summary_of(PROGRESS, Tally(), stopped=False, coverage={}, host=host).as_dict()
     assert figures["stages"]["fetch"] == {"pages": 120, "busy_s": 31.24, "share": 0.312}
     assert figures["queues"]["model_tokens"] == {"now": 0, "most": 12_000, "bound": 16_000}
     assert figures["host"] == {
@@ -69,4 +77,5 @@ def test_the_summary_has_the_same_figures() -> None:
         "held_back": {"memory": {"times": 3, "seconds": 12.0}},
         "by_rss": ("chromium",),
         "words": "x",
+        "gpus": ({"name": "NVIDIA L4", "peak_memory": None, "least_free": 20_000_000_000, "total": 24_000_000_000},),
     }

@@ -52,6 +52,12 @@ def test_what_playwright_writes_is_a_storage_state(tmp_path: Path) -> None:
     assert load_storage_state({"cookies": [COOKIE]}).origins == 0
 
 
+def test_a_partitioned_cookie_stays_one() -> None:
+    partition = {"partitionKey": "https://top.example", "_crHasCrossSiteAncestor": False}
+    kept, plain = load_storage_state({"cookies": [{**COOKIE, **partition}, COOKIE]}).content["cookies"]
+    assert {name: value for name, value in kept.items() if name not in plain} == partition
+
+
 @pytest.mark.parametrize(
     ("content", "said"),
     [

@@ -50,7 +50,7 @@ def test_one_private_answer_among_public_ones_refuses_the_name() -> None:
     with pytest.raises(PolicyRefused) as refused:
         gate.connect(Endpoint("http", "mixed.example", 80), url="http://mixed.example/", timeout_s=1)
     assert refused.value.code == "ADDRESS_REFUSED"
-    assert "--allow-private" in refused.value.line()
+    assert "--allow-private, or allow_private: true under source of a pipeline" in refused.value.line()
     assert refused.value.exit_code == 5
 
 

@@ -1,14 +1,15 @@
 """The state of a crawl: what is handed out, what counts, what a killed process leaves behind."""
 
+import re
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from fetchly.crawler.fingerprint import Address, address_of
-from fetchly.crawler.frontier import SAME_PAGE, Failure, Frontier, QueuedPage
+from fetchly.crawler.frontier import SAME_PAGE, Failure, Frontier, FrontierCounts, QueuedPage
 from fetchly.errors import ConfigurationError, OutputError
 
 SETTINGS = {"seeds": ["http://a.example/"], "follow": (), "depth": None}
@@ -237,29 +238,74 @@ def test_notes_are_kept(file: Path) -> None:
     second.close()
 
 
-def test_an_old_state_is_not_overwritten(file: Path) -> None:
+def with_a_record(frontier: Frontier, page: QueuedPage) -> None:
+    frontier.complete(page, at("/"), "{}", 1)
+
+
+def with_none(frontier: Frontier, page: QueuedPage) -> None:
+    frontier.complete(page, at("/"), "[]", 0)
+
+
+def for_its_links(frontier: Frontier, page: QueuedPage) -> None:
+    frontier.skip(page, "NOT_FOLLOWED", "read for its links alone")
+
+
+def a_sheet(frontier: Frontier, page: QueuedPage) -> None:
+    frontier.skip(page, "NOT_HTML_PDF", "it is a PDF")
+
+
+def failed_with_links(frontier: Frontier, page: QueuedPage) -> None:
+    frontier.fail(page, Failure("RECORD_INVALID", "no"), [at("/next")])
+
+
+def failed(frontier: Frontier, page: QueuedPage) -> None:
+    frontier.fail(page, Failure("HTTP_STATUS", "no such page"))
+
+
+def to_be_tried_again(frontier: Frontier, page: QueuedPage) -> None:
+    frontier.retry(page, BROKEN)
+
+
+def forbidden(frontier: Frontier, page: QueuedPage) -> None:
+    frontier.skip(page, "ROBOTS_DISALLOWED", "the site says no")
+
+
+def moved(frontier: Frontier, page: QueuedPage) -> None:
+    frontier.skip(page, "REDIRECTED", "it leads elsewhere")
+    frontier.add([at("/elsewhere")], page.depth, page.id)
+
+
+@pytest.mark.parametrize("end", [with_a_record, with_none, for_its_links, a_sheet, failed_with_links])
+def test_a_state_into_which_a_page_was_read_is_not_overwritten(file: Path, end: Callable[..., None]) -> None:
     frontier = opened(file)
+    fill(frontier, "/")
+    page = taken(frontier)
     with frontier.transaction():
-        frontier.add([address_of("http://a.example/")], 0)
-        page = frontier.peek("a.example")
-        assert page is not None
-        frontier.take(page)
-        frontier.fail(page, Failure("HTTP_404", "no such page"))
+        end(frontier, page)
     frontier.close()
-    with pytest.raises(ConfigurationError) as caught:
-        opened(file)
-    assert caught.value.code == "STATE_EXISTS"
+    for settings in (SETTINGS, {**SETTINGS, "depth": 3}):
+        with pytest.raises(ConfigurationError) as caught:
+            Frontier(file, settings)
+        assert caught.value.code == "STATE_EXISTS"
+    opened(file, resume=True).close()
 
 
-def test_a_state_in_which_no_page_was_tried_is_no_reason_to_refuse(file: Path) -> None:
+@pytest.mark.parametrize("end", [failed, to_be_tried_again, forbidden, moved, lambda *_: None])
+def test_a_state_into_which_no_page_was_read_is_begun_anew(file: Path, end: Callable[..., None]) -> None:
     first = opened(file)
+    fill(first, "/", "/never/asked/for")
+    page = taken(first)
     with first.transaction():
-        first.add([address_of("http://a.example/")], 0)
+        first.note("sitemap a")
+        end(first, page)
     name = first.run
     first.close()
     second = opened(file)
-    assert second.run == name
-    assert second.counts().queued == 1
+    assert second.run == name  # who has kept nothing but the beginning of this run goes on with it
+    assert second.counts() == FrontierCounts(0, 0, 0, {}, {}, 0)
+    assert not second.noted("sitemap a")
+    fill(second, "/")
+    assert taken(second).attempts == 0
     second.close()
     other = Frontier(file, {"seeds": ["http://other.example/"]})
     assert other.run != name
@@ -293,6 +339,16 @@ def test_two_crawls_do_not_share_a_state(file: Path) -> None:
     assert caught.value.code == "STATE_IN_USE"
     first.close()
     opened(file, resume=True).close()
+
+
+@pytest.mark.parametrize("key", ["source", "rows", "schema"])
+def test_of_settings_that_are_digests_words_are_told(file: Path, key: str) -> None:
+    Frontier(file, {**SETTINGS, key: "0123456789ab"}).close()
+    with pytest.raises(ConfigurationError, match=r"begun with (an)?other ") as caught:
+        Frontier(file, {**SETTINGS, key: "ba9876543210"}, resume=True)
+    assert caught.value.code == "RUN_DIFFERS"
+    assert key in caught.value.message
+    assert not re.search("[0-9]", caught.value.message)
 
 
 @pytest.mark.parametrize("content", [b"not a database at all, but long enough to be read as one" * 20, b"short"])

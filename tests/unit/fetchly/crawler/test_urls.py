@@ -43,11 +43,35 @@ def test_urls_that_could_be_read_in_two_ways_are_no_urls(text: str) -> None:
     assert failed.value.code == "BAD_URL"
 
 
+WHOLE = "write it whole: https://example.org/page"
+
+
+@pytest.mark.parametrize(
+    ("text", "hint"),
+    [
+        ("example.org", "did you mean https://example.org?"),
+        ("www.example.org/a?b=c", "did you mean https://www.example.org/a?b=c?"),
+        ("/etc/passwd", WHOLE),
+        ("no url", WHOLE),
+        ("me@example.org", WHOLE),
+        ("https://", WHOLE),
+        ("http://[::1", WHOLE),
+        ("https://example.org/a b", "write a space as %20, and / for a backslash"),
+        ("http://example.org:99999/", "ports are 1 to 65535"),
+    ],
+)
+def test_what_is_no_url_has_a_hint(text: str, hint: str) -> None:
+    with pytest.raises(FetchError) as failed:
+        parse_url(text)
+    assert failed.value.hint == hint
+
+
 @pytest.mark.parametrize("location", ["//[", "//..xn--a/", "/\ud800", "http://[", "?\udfff", "//a:b/", "\\\\h"])
 def test_redirects_that_are_no_urls(location: str) -> None:
     with pytest.raises(FetchError) as failed:
         join_url(httpx2.URL("http://example.org/a/b"), location)
     assert failed.value.code == "BAD_URL"
+    assert failed.value.hint is None  # the site wrote it, and not who reads this
 
 
 @pytest.mark.parametrize("text", ["file:///etc/passwd", "ftp://h/", "gopher://h/", "data:text/html,x", "javascript:1"])

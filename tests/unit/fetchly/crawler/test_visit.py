@@ -12,6 +12,7 @@ from fetchly.crawler.assignment import Assignment
 from fetchly.crawler.browser_process import OpenTab
 from fetchly.crawler.http import FetchPolicy
 from fetchly.crawler.proxy import EgressProxy
+from fetchly.crawler.typed_text import TypedText
 from fetchly.crawler.visit import Visit
 from fetchly.errors import FetchError
 
@@ -49,7 +50,7 @@ def test_a_browser_that_says_it_is_gone_is_so_before_it_counts_as_disconnected(m
         tab: Any = SimpleNamespace(page=Tab(message), context=context, running=running)
         proxy: Any = SimpleNamespace(mark="x", refusal=lambda host, port: None)
         assignment = Assignment("http://a.example/", FetchPolicy(), 5.0)
-        await Visit(cast(OpenTab, tab), cast(EgressProxy, proxy), assignment).page()
+        await Visit(cast(OpenTab, tab), cast(EgressProxy, proxy), assignment, TypedText((), assignment.url)).page()
 
     with pytest.raises(FetchError) as failed:
         asyncio.run(visited())

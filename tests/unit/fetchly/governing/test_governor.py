@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from types import SimpleNamespace
-from typing import Any, cast
+from typing import cast
 
 import pytest
 
 from fetchly.errors import ConfigurationError
 from fetchly.governing.decisions import Load
-from fetchly.governing.governor import PERIOD_S, TIGHT_PERIOD_S, Governor, Holding, Processors, ProcessUse
+from fetchly.governing.governor import PERIOD_S, TIGHT_PERIOD_S, Governor, Holding, ProcessUse
+from fetchly.governing.gpu_memory import GpuMemory, GpuUse
 from fetchly.governing.host_memory import HostMemory, MemoryBound
+from fetchly.governing.host_processors import HostProcessors
 from fetchly.governing.memory_limit import MemoryLimit, memory_limit
 from fetchly.governing.process_tree import Kind, ProcessTree, TreeReading
 
@@ -53,13 +55,34 @@ class Host:
         return TreeReading(memory, cpu, 2, frozenset(("chromium",) if self.chromium else ()))
 
     def governor(self, limit: MemoryLimit) -> Governor:
-        host, tree = cast(HostMemory, SimpleNamespace(bounds=self.bounds)), cast(ProcessTree, self)
-        return Governor(limit, 8, self, self.said.append, lambda: self.now, host, tree)
+        return Governor(limit, 8, self, self.said.append, lambda: self.now, self.memory(), self.tree())
+
+    def memory(self) -> HostMemory:
+        return cast(HostMemory, SimpleNamespace(bounds=self.bounds))
+
+    def tree(self) -> ProcessTree:
+        return cast(ProcessTree, self)
+
+
+class Gpus(GpuMemory):
+    """One, of which each look finds more held."""
+
+    def __init__(self) -> None:
+        self.looks = 0
+        self.closed = False
+
+    def look(self) -> tuple[GpuUse, ...]:
+        assert not self.closed
+        self.looks += 1
+        return (GpuUse("H0", self.looks, 7 - self.looks, 9),)
+
+    def close(self) -> None:
+        self.closed = True
 
 
 @pytest.fixture(autouse=True)
 def _idle_processors(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(Processors, "busy", lambda self, tree, now: 0.0)
+    monkeypatch.setattr(HostProcessors, "busy", lambda self, tree, now: 0.0)
 
 
 BUSY = Load(under_way=4, waiting=0, finished=0)
@@ -121,6 +144,16 @@ def test_the_browser_is_told_once_and_gets_everything_back_at_the_end() -> None:
     assert host.told[-1] == 4
 
 
+def test_the_browser_gets_everything_back_also_where_the_last_reading_fails() -> None:
+    host = Host(free=0)
+    governor = host.governor(memory_limit(None))
+    governor.look(BUSY)
+    host.free = "none"  # type: ignore[assignment]
+    with pytest.raises(TypeError):
+        governor.close(BUSY)
+    assert host.told[-1] == 4
+
+
 def test_who_renders_nothing_is_told_nothing() -> None:
     host = Host(tabs=0)
     governor = host.governor(memory_limit(None))
@@ -129,6 +162,18 @@ def test_who_renders_nothing_is_told_nothing() -> None:
     governor.look(BUSY)
     governor.close(BUSY)
     assert host.told == []
+
+
+def test_the_gpus_are_looked_at_with_every_reading_and_let_go_at_the_end() -> None:
+    host = Host()
+    gpus = Gpus()
+    governor = Governor(
+        memory_limit("2GB"), 8, None, host.said.append, lambda: host.now, host.memory(), host.tree(), gpus
+    )
+    governor.look(BUSY)
+    governor.close(BUSY)
+    assert governor.use.gpus == (GpuUse("H0", 2, 5, 9),)
+    assert gpus.closed
 
 
 def test_off_holds_nothing_back_and_still_counts() -> None:
@@ -183,30 +228,3 @@ def test_a_limit_below_what_the_model_takes_is_refused_with_the_figures() -> Non
 
 def test_a_full_machine_alone_refuses_nobody() -> None:
     Host(free=0).governor(memory_limit(None)).check()
-
-
-def test_processors_are_those_of_the_machine_or_the_ones_that_we_may_use(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.undo()
-    seconds: list[Any] = [SimpleNamespace(idle=0.0, iowait=0.0)]
-
-    class Times(tuple[float, ...]):
-        idle, iowait, guest, guest_nice = 0.0, 0.0, 0.0, 0.0
-
-    def times(busy: float, idle: float) -> Times:
-        made = Times((busy, idle))
-        made.idle = idle
-        return made
-
-    monkeypatch.setattr("psutil.cpu_times", lambda: seconds[0])
-    monkeypatch.setattr("fetchly.governing.governor._our_count", lambda: 2)
-
-    def tree(cpu_s: float) -> TreeReading:
-        return TreeReading({}, {"fetchly": cpu_s}, 1, frozenset())
-
-    seconds[0] = times(0, 0)
-    processors = Processors()
-    seconds[0] = times(3, 1)
-    assert processors.busy(tree(50), 1.0) == 0.75
-    seconds[0] = times(4, 8)  # a machine of eight processors of which we may use two
-    assert processors.busy(tree(51.5), 2.0) == 0.75
-    assert processors.busy(tree(51.5), 3.0) == 0.0

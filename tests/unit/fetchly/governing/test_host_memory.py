@@ -6,6 +6,7 @@ from types import SimpleNamespace
 import pytest
 
 from fetchly.governing.host_memory import HostMemory, MemoryBound
+from tests.support.cgroups import group, proc, v2
 
 GB = 1_000_000_000
 MACHINE = MemoryBound(16 * GB, 16 * GB - 800_000_000 - 6 * GB, "machine")
@@ -14,30 +15,6 @@ MACHINE = MemoryBound(16 * GB, 16 * GB - 800_000_000 - 6 * GB, "machine")
 @pytest.fixture(autouse=True)
 def _machine(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("psutil.virtual_memory", lambda: SimpleNamespace(total=16 * GB, available=10 * GB))
-
-
-def proc(folder: Path, cgroup: str, *mounts: str) -> Path:
-    """A /proc whose process is in these groups. A mount: its root, where it is, its type and options."""
-    (folder / "proc" / "self").mkdir(parents=True)
-    (folder / "proc" / "self" / "cgroup").write_text(cgroup)
-    rows = [f"{30 + n} 23 0:{n} {mount} shared:1 - {kind}" for n, (mount, _, kind) in enumerate(map(_split, mounts))]
-    (folder / "proc" / "self" / "mountinfo").write_text("\n".join(["22 1 8:1 / / rw - ext4 /dev/sda1 rw", *rows, ""]))
-    return folder / "proc"
-
-
-def _split(mount: str) -> tuple[str, str, str]:
-    return mount.partition(" - ")
-
-
-def group(folder: Path, **files: int | str) -> None:
-    """Files of a group; __ stands for a dot."""
-    folder.mkdir(parents=True, exist_ok=True)
-    for name, value in files.items():
-        (folder / name.replace("__", ".")).write_text(f"{value}\n")
-
-
-def v2(folder: Path) -> str:
-    return f"/ {folder} rw,nosuid - cgroup2 cgroup2 rw"
 
 
 def test_version_2_nested_with_the_file_cache_left_out(tmp_path: Path) -> None:

@@ -81,6 +81,13 @@ def test_a_failed_page_is_told_apart_from_its_message(tmp_path: Path) -> None:
     assert (failed.attempts, failed.retryable, failed.hint) == (1, True, "look  elsewhere")
 
 
+def test_a_state_that_is_not_there_is_not_made_to_look_for_failures(tmp_path: Path) -> None:
+    with pytest.raises(OutputError, match="the state is gone") as caught:
+        list(failed_pages(tmp_path / "no #state?"))
+    assert caught.value.where == str(tmp_path / "no #state?")
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_a_full_disk_under_what_doubles_are_known_by_is_said(tmp_path: Path) -> None:
     maker = RowMaker(Pipeline.from_dict(items(URL, transform={"deduplicate": "name"}), folder=tmp_path))
     assert maker._seen is not None

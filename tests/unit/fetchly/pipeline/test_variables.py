@@ -145,3 +145,28 @@ def test_what_is_shown_holds_no_secret() -> None:
     assert shown["run"]["concurrency"] == 8
     assert "hunter2" not in json.dumps(found.row_schema("product"))
     assert Pipeline.from_dict(found.as_dict(), folder="/srv", environment={}) == found
+
+
+def test_tokens_in_places_of_sinks_are_hidden_and_pages_are_told_as_they_are() -> None:
+    found = Pipeline.from_dict(
+        {
+            "name": "x",
+            "source": {"seeds": "https://a.example/?token=of-the-page"},
+            "extract": {"schema": "product"},
+            "sinks": [
+                {"jsonl": "https://h.example/a?part=3&X-Amz-Signature=literal-token"},
+                {"csv": {"path": "https://u:literal-token@h.example/${F}?sig=literal-token&token=${T}"}},
+                {"postgres": "postgresql://u:literal-token@${F}/d?password=literal-token&sslmode=require"},
+                {"jsonl": {"path": "s3://b/a", "storage_options": {"client_kwargs": {"aws_secret": "literal-token"}}}},
+            ],
+        },
+        folder="/srv",
+        environment={"F": "file-name", "T": "hunter2"},
+    )
+    shown = found.shown()
+    assert "literal-token" not in json.dumps(shown)
+    assert "hunter2" not in json.dumps(shown)
+    assert shown["source"]["seeds"] == ["https://a.example/?token=of-the-page"]
+    assert shown["sinks"][0]["jsonl"]["path"] == "https://h.example/a?part=3&X-Amz-Signature=***"
+    assert shown["sinks"][1]["csv"]["path"] == "https://u:***@h.example/${F}?sig=***&token=${T}"
+    assert shown["sinks"][2]["postgres"]["url"] == "postgresql://u:***@${F}/d?password=***&sslmode=require"

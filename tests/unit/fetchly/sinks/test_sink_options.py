@@ -82,3 +82,24 @@ def test_no_secret_is_shown() -> None:
     assert isinstance(store.settings, FileSettings)
     assert SECRET not in f"{postgres!r}{postgres.settings.place}{store.settings.place}"
     assert SECRET not in repr(store).replace(f"s3://me:{SECRET}@b/a", "")
+
+
+@pytest.mark.parametrize(
+    ("path", "place"),
+    [
+        (f"https://me@h/a?token={SECRET}&part=3", "https://h/a?token=***&part=3"),
+        (
+            f"s3://b/a?versionId=7&X-Amz-Date=1&x-amz-signature={SECRET}",
+            "s3://b/a?versionId=7&X-Amz-Date=***&x-amz-signature=***",
+        ),
+        (f"abfs://c/a?sv=2024&sig={SECRET}#x", "abfs://c/a?sv=2024&sig=***#x"),
+        (
+            f"https://h/a?X-Goog-Credential={SECRET}&AWSAccessKeyId={SECRET}",
+            "https://h/a?X-Goog-Credential=***&AWSAccessKeyId=***",
+        ),
+        (f"https://h/a?pass%77ord={SECRET}&design=blue&empty=", "https://h/a?pass%77ord=***&design=blue&empty="),
+        ("https://h/token/key=1", "https://h/token/key=1"),
+    ],
+)
+def test_no_token_of_a_signed_url_is_in_a_place(path: str, place: str) -> None:
+    assert str(FileSettings(path=path).place) == place

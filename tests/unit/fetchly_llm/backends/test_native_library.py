@@ -24,7 +24,6 @@ from fetchly_llm.backends.native.library import (
     Pass,
     Shape,
     available,
-    default_threads,
     library,
     usable_kernels,
 )
@@ -198,10 +197,6 @@ def test_the_caller_may_flush_small_numbers_to_zero() -> None:
             torch.set_flush_denormal(False)
     assert found[0].tobytes() == found[1].tobytes()
     assert found[0].any()
-
-
-def test_a_processor_has_cores() -> None:
-    assert 1 <= default_threads() <= 4096
 
 
 @needs_kernels

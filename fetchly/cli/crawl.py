@@ -6,7 +6,7 @@ import json
 import signal
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -128,6 +128,7 @@ def crawl(
             display.show(running)
             _write(running, display, writer, evidence)
         summary = running.summary
+    _tell_unfollowed(summary, follow or ())
     if stats:
         print_table(summary)
     if stats_writer is not None:
@@ -139,6 +140,16 @@ def crawl(
         kept = "go on with the same command and --resume" if state is not None else "-o FILE makes it resumable"
         raise Interrupted(f"stopped after {summary.done} pages", where=str(state) if state else None, hint=kept)
     return exit_code(summary)
+
+
+def _tell_unfollowed(summary: CrawlSummary, follow: Sequence[str]) -> None:
+    """Globs that are like no page are the commonest reason for a crawl without a record."""
+    if follow and not summary.done and not summary.failed and set(summary.skipped) == {"NOT_FOLLOWED"}:
+        print(
+            f"NO_MATCH: no page that was read is like --follow {' '.join(follow)}, so that all were read for their "
+            "links alone (a glob is compared with the whole path)",
+            file=sys.stderr,
+        )
 
 
 @contextmanager

@@ -105,6 +105,7 @@ PARTS = (
     ("transformers", "models outside the Llama family: pip install 'fetchly[transformers]'", False),
     ("outlines", "outlines types as schemas: pip install 'fetchly[outlines]'", False),
     ("matplotlib", "pictures of measurements: pip install 'fetchly[bench]'", False),
+    ("ray", "pipelines on a cluster: pip install 'fetchly[ray]'", False),
     ("flash-attn", "faster attention on a GPU: pip install 'fetchly[cuda]'", False),
 )
 

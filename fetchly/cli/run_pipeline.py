@@ -27,6 +27,9 @@ def run_pipeline(
     failed: bool = typer.Option(False, "--failed", help="With --resume: try again what failed."),
     limit: int | None = typer.Option(None, min=1, help="Pages to fetch, in place of the file's limit."),
     runner: Literal["local", "ray"] | None = typer.Option(None, help="In place of the file's runner."),
+    allow_private: bool = typer.Option(
+        False, "--allow-private", help="Open loopback and private addresses, whatever the file says."
+    ),
     stats: bool = typer.Option(False, "--stats", help="Counts, and a table of what used what, on stderr."),
     stats_json: Path | None = typer.Option(None, "--stats-json", help="The summary as JSON in a file, not on stderr."),
     quiet: bool = typer.Option(False, "-q", "--quiet", help="Say only errors."),
@@ -36,6 +39,12 @@ def run_pipeline(
     from fetchly.pipeline.pipeline import Pipeline
 
     loaded = Pipeline.from_yaml(pipeline)
+    run, source = loaded.spec.run, loaded.source
+    if runner is not None:
+        run = run.model_copy(update={"runner": runner})
+    if allow_private:
+        source = source.model_copy(update={"allow_private": True})
+    loaded = replace(loaded, source=source, spec=loaded.spec.model_copy(update={"run": run, "source": source}))
     for notice in loaded.notices:
         print(f"notice {notice}", file=sys.stderr)
     if check:
@@ -47,9 +56,6 @@ def run_pipeline(
         print(yaml.safe_dump(loaded.shown(), sort_keys=False, allow_unicode=True), end="")
     if check or show:
         return 0
-    if runner is not None:
-        spec = loaded.spec.model_copy(update={"run": loaded.spec.run.model_copy(update={"runner": runner})})
-        loaded = replace(loaded, spec=spec)
     if failed and not resume:
         raise ConfigurationError("--failed goes with --resume alone", hint="add --resume")
     if dry_run is not None:
@@ -140,8 +146,11 @@ def _print_sinks(summary: RunSummary) -> None:
 def _check(loaded: Pipeline) -> None:
     """What would end a run before its first page, as far as nothing need be fetched or loaded to know it. Errors:
     ConfigurationError and SchemaError."""
+    from fetchly.cluster.ray_session import check_installed
     from fetchly.pipeline.checks import check_writable
 
+    if loaded.spec.run.runner == "ray":
+        check_installed()
     check_writable(loaded.loaded)
     for schema in loaded.schemas:
         _lint(loaded, schema)

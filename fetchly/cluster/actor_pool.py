@@ -8,10 +8,10 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from fetchly.cluster.ray_session import POLL_S, Actor, Lost, end_all
-from fetchly.crawling.failures import failure_of
-from fetchly.errors import ConfigurationError, Interrupted
+from fetchly.crawling.failures import CLUSTER_LOST, failure_of
+from fetchly.errors import FetchlyError, Interrupted
 
-_PATIENCE_S = 15.0
+_PATIENCE_S = 60.0
 """After which it is told that actors are waited for."""
 _PAUSES_S = (0.0, 0.25, 0.5, 1.0, 2.0, 4.0, 8.0, 16.0)
 """Before each time that an actor is asked whether it is ready: one that is being started anew may answer not at all."""
@@ -21,7 +21,7 @@ class ActorPool:
     """Each actor takes `slots` calls at a time, once its `prepare` has been answered; the one with the fewest is next.
     `judge` is shown that answer, and raises where the actor is of no use.
 
-    `say` is told when nobody is up for long, and who is out for good: it does not start, or `judge` refused it.
+    `say` is told when some are not up for long, and who is out for good: it does not start, or `judge` refused it.
     Thread-safe. `what` is what an actor is called.
     """
 
@@ -39,6 +39,7 @@ class ActorPool:
         self._out: set[int] = set()
         self._failure: Exception | None = None
         self._is_told = False
+        self._began = time.monotonic()
         self._closing = threading.Event()
         for number in self._busy:
             self._expect(number)
@@ -69,7 +70,9 @@ class ActorPool:
     def close(self) -> None:
         """End all; what they are at is dropped."""
         self._closing.set()
-        end_all(self._actors)
+        with self._changed:
+            up = [self._actors[number] for number in self._up]
+        end_all(self._actors, up)
 
     def _take(self, stops: Callable[[], bool]) -> int:
         since = time.monotonic()
@@ -91,6 +94,16 @@ class ActorPool:
                         f"RAY_WAITING: no {self._what} is ready; `ray status` shows whether there is room for one"
                     )
 
+    def _tell_shortage(self, since: float) -> None:
+        """Who waits for a free one that long may wait for those that have no room in the cluster."""
+        missing = len(self._actors) - len(self._up) - len(self._out)
+        if missing and not self._is_told and time.monotonic() > max(since, self._began + _PATIENCE_S):
+            self._is_told = True
+            self._say(
+                f"RAY_WAITING: {len(self._up)} of {len(self._actors)} {self._what}s are up; the others load their "
+                "models, or wait for a CPU or a GPU of the cluster (fewer workers need fewer)"
+            )
+
     def _give_back(self, number: int) -> None:
         with self._changed:
             self._busy[number] -= 1
@@ -99,8 +112,8 @@ class ActorPool:
     def _none_left(self) -> Exception:
         assert self._failure is not None
         if isinstance(self._failure, Lost):
-            return ConfigurationError(
-                f"no {self._what} stays up: {self._failure.message}", hint="`ray status` shows what is there"
+            return FetchlyError(
+                f"no {self._what} stays up: {self._failure.message}", hint="--resume goes on", code=CLUSTER_LOST
             )
         return self._failure
 

@@ -52,8 +52,9 @@ class Cluster:
             self._options["storage_state"] = load_storage_state(self._options["storage_state"]).content
         if not self._gpus and self._options.get("threads") is None:
             # Engines that share a machine share its cores.
-            side_by_side = math.ceil(self._engines / len(nodes))
-            self._options["threads"] = max(1, int(min(node.cpus for node in nodes)) // side_by_side)
+            cores = int(min(node.cpus for node in nodes))
+            side_by_side = min(math.ceil(self._engines / len(nodes)), max(1, cores))  # more have no room there
+            self._options["threads"] = max(1, cores // side_by_side)
 
     def __enter__(self) -> Self:
         return self

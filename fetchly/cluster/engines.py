@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from fetchly.cluster.actor_pool import ActorPool
-from fetchly.cluster.ray_session import Lost, RaySession
+from fetchly.cluster.ray_session import Lost, RaySession, portable
 from fetchly.crawling.events import Extracted, ReadPage
 from fetchly.crawling.extraction import LocalExtraction
 from fetchly.crawling.workers import Inbox, Workers
@@ -51,14 +51,14 @@ class EngineActor:
         try:
             extraction = self._loaded()
         except Exception as error:
-            return error
+            return portable(error)
         return _Ready(extraction.identities, extraction.budgets, extraction.model)
 
     def write(self, read: ReadPage) -> _Written:
         """The record of a page, as JSON."""
         written = self._loaded().write(read)
         extraction = replace(written.extraction, value=None) if written.extraction is not None else None
-        return _Written(extraction, written.error, written.ms)
+        return _Written(extraction, portable(written.error) if written.error is not None else None, written.ms)
 
     def close(self) -> None:
         """Free the model."""

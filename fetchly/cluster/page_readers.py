@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from fetchly.cluster.actor_pool import ActorPool
-from fetchly.cluster.ray_session import Lost, RaySession
+from fetchly.cluster.ray_session import Lost, RaySession, portable
 from fetchly.crawler.render_choice import RenderChoice
 from fetchly.crawler.source import is_url, open_target
 from fetchly.document.reader import ReadOptions
@@ -58,7 +58,7 @@ class PageReaderActor:
         try:
             reading = self._client.means(choice).reader.read(target, options, None, may_follow)
         except Exception as error:  # also a bug of ours that one page brings out
-            return _Came(None, error, tuple(choice.learned))
+            return _Came(None, portable(error), tuple(choice.learned))
         return _Came(reading, None, tuple(choice.learned))
 
     def close(self) -> None:

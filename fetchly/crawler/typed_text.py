@@ -25,6 +25,7 @@ _CHARSETS = (
 )  # of pages, whose forms write in them
 _ADDRESS = re.compile(r"https?://[^\s'\"<>]*[^\s'\"<>).,:;]")
 _PARTING = re.compile(r"([&;])")
+_PERCENT = "%(?:25)*"  # an address within an address is encoded again
 _NOTHING = re.compile(r"(?!)")
 
 
@@ -96,7 +97,8 @@ def _parts(url: str) -> tuple[str, str]:
 def _as_sent(text: str) -> str:
     """A pattern for a text in an address, in whichever charset and however much of it is percent-encoded."""
     written = {text[:_LONG].encode(charset, "xmlcharrefreplace"): None for charset in _CHARSETS}
-    pattern = f"(?:{'|'.join(''.join(map(_byte, each)) for each in written)})"
+    spellings = [*("".join(map(_byte, each)) for each in written), r"\s+".join(map(re.escape, text[:_LONG].split()))]
+    pattern = f"(?:{'|'.join(spellings)})"
     if len(text) < _SHORT:
         return f"(?<![^=/?#]){pattern}(?![^=/?#])"
     return pattern if len(text) <= _LONG else f"{pattern}.*"
@@ -109,5 +111,5 @@ def _as_said(text: str) -> str:
 
 def _byte(byte: int) -> str:
     if byte == ord(" "):  # any run of blanks, line ends among them
-        return r"(?:\+|%20|%0d|%0a|%09)+"
-    return f"(?:{re.escape(chr(byte))}|%{byte:02x})" if byte < 0x80 else f"%{byte:02x}"
+        return rf"(?:\+|{_PERCENT}(?:20|0d|0a|09))+"
+    return f"(?:{re.escape(chr(byte))}|{_PERCENT}{byte:02x})" if byte < 0x80 else f"{_PERCENT}{byte:02x}"

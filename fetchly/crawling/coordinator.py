@@ -84,7 +84,7 @@ class Coordinator:
         self._say = say
         self._clock = clock
         self._workers = Workers(options.concurrency, inbox, "fetchly-fetch")
-        self._schedule = Schedule(frontier, fetching, clock, self._unfetched)
+        self._schedule = Schedule(frontier, fetching, clock, self._unfetched, say)
         self._listings = Listings(frontier, sitemaps)
         self._failure: Exception | None = None  # that ends the crawl
         self._queues = Queues(options.bounds(extraction.budgets, extraction.width), clock)

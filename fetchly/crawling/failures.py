@@ -14,6 +14,9 @@ NO_RECORD = "NO_RECORD"
 """Why a page is skipped that was read and does not say what the schema requires: an index, a page about something else.
 It counts towards the limit, its links are followed, and trying it again would change nothing."""
 
+CLUSTER_LOST = "CLUSTER_LOST"
+"""Why a crawl ends whose machines are gone, all of them and for good."""
+
 
 def failure_of(error: Exception) -> Failure:
     """What is kept of a page's error. A bug of ours that one page brings out has the code INTERNAL."""
@@ -35,4 +38,5 @@ def lacking_field(error: Exception) -> str | None:
 
 def ends_the_crawl(error: Exception) -> bool:
     """Whether every other page would fare no better: no browser under `always`, no model, a wrong setting."""
-    return isinstance(error, ConfigurationError | ModelUnavailable | OutputError)
+    is_lost = isinstance(error, FetchlyError) and error.code == CLUSTER_LOST
+    return is_lost or isinstance(error, ConfigurationError | ModelUnavailable | OutputError)

@@ -34,7 +34,8 @@ class Task:
 class Schedule:
     """Takes pages from the frontier when they may be fetched. `wake_at` is the clock's reading from which on it is
     worth asking again, without anything else having happened. `refused` is told of pages that
-    fail unfetched (of a silent host, of the first one alone), and of seeds that robots.txt forbids."""
+    fail unfetched (of a silent host, of the first one alone), and of seeds that robots.txt forbids; `waits` of sites
+    that are waited for."""
 
     def __init__(
         self,
@@ -42,11 +43,13 @@ class Schedule:
         fetching: Fetching,
         clock: Callable[[], float],
         refused: Callable[[QueuedPage, Failure], None],
+        waits: Callable[[str], None] = lambda line: None,
     ) -> None:
         self._frontier = frontier
         self._fetching = fetching
         self._clock = clock
         self._refused = refused
+        self._tell_waiting = waits
         self._asking: set[str] = set()
         self._closed: dict[str, Failure] = {}
         self._held: dict[str, float] = {}
@@ -113,6 +116,8 @@ class Schedule:
             else:
                 self._waits[origin] += 1
                 self._held[host] = rules.until
+                again_s = max(0.0, rules.until - self._clock())
+                self._tell_waiting(f"ROBOTS_WAITED_FOR {origin}: {rules.reason}; it is asked again in {again_s:.0f} s")
                 self.wake_at = min(self.wake_at, rules.until)
                 return None
         self.wake_at = -math.inf

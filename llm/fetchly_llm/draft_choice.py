@@ -65,9 +65,9 @@ def read_gain(metadata: Mapping[str, str]) -> StreamGain | None:
         said = json.loads(metadata[GAIN])
         gain = StreamGain(Pace(**said["without"]), Pace(**said["streams"]), int(said["documents"]))
         figures = [value for pace in (gain.without, gain.streams) for value in asdict(pace).values()]
-        sane = all(isfinite(value) and value >= 0 for value in figures)
+        sane = gain.documents >= 1 and all(isfinite(value) and value >= 0 for value in figures)
         sane = sane and all(pace.tokens >= 1 and pace.rows >= 1 for pace in (gain.without, gain.streams))
-    except (KeyError, ValueError, TypeError):
+    except (KeyError, ValueError, TypeError, OverflowError, RecursionError):
         return None
     return gain if sane else None
 

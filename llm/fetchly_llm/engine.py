@@ -151,7 +151,7 @@ class Engine:
         known = (*SOURCES, *self._other_sources)
         unknown = [name for name in request.draft if name not in known]
         if unknown:
-            raise RequestInvalid(f"unknown draft source {unknown[0]!r}", hint=f"known: {', '.join(known)}")
+            raise RequestInvalid(f"unknown draft source {unknown[0]!r}", hint=f"{AUTO}, or some of: {', '.join(known)}")
         for name, value, allowed in (
             ("verify", request.verify, get_args(Verify)),
             ("stream_mode", request.stream_mode, get_args(StreamMode)),

@@ -6,6 +6,7 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Iterator
 from functools import partial
@@ -191,6 +192,71 @@ def test_what_is_wrong_is_said_as_on_one_machine(cluster: None, tmp_path: Path) 
     assert said["ray"][3] == {"ADDRESS_REFUSED": 1}
 
 
+def test_what_cannot_be_sent_is_said_without_what_it_holds(cluster: None, tmp_path: Path) -> None:
+    lock = threading.Lock()
+
+    def locked(task: GenerationTask) -> str:
+        with lock:
+            return name_of(task)
+
+    pipeline = items("http://127.0.0.1:9/", extract={"api_key": "SECRETKEY"}, run=RAY)
+    with pytest.raises(ConfigurationError) as failed:
+        ran(pipeline, tmp_path, locked)
+    assert failed.value.code == "RAY_PICKLE"
+    assert "SECRETKEY" not in repr(failed.value.__context__) + failed.value.line()
+    assert failed.value.__cause__ is None
+
+
+class Odd(Exception):
+    """Cannot be pickled as it is."""
+
+    def __init__(self, one: int, two: int) -> None:
+        super().__init__(f"odd {one}")
+
+
+def odd(task: GenerationTask) -> str:
+    raise Odd(1, 2)
+
+
+def test_an_error_that_cannot_be_sent_says_the_same(cluster: None, tmp_path: Path) -> None:
+    said: list[str] = []
+    with CrawlSite(numbered(1)) as site:
+        summary = ran(items(site.url(), run=RAY), tmp_path, odd, report=said.append)
+    assert summary.crawl.failed == {"INTERNAL": 1}
+    assert said[-1].endswith("INTERNAL: Odd: odd 1")
+
+
+def test_runs_that_overlap_in_a_program_share_a_cluster_to_the_last_one(tmp_path: Path) -> None:
+    with CrawlSite(numbered(40), pause_s=0.05) as site:
+        for name in ("one", "two"):
+            (tmp_path / name).mkdir()
+            saved(items(site.url(), run=RAY), tmp_path / name)
+        environment = {**os.environ, "PYTHONPATH": f"{ROOT}:{ROOT / 'llm'}"}
+        environment.pop("RAY_ADDRESS", None)
+        program = [sys.executable, "-c", TWO_RUNS, str(tmp_path / "one/items.yaml"), str(tmp_path / "two/items.yaml")]
+        subprocess.run(program, env=environment, cwd=ROOT, check=True, timeout=120)
+    for name in ("one", "two"):
+        assert names_of(tmp_path / name / "out.jsonl") == sorted(f"Item {n}" for n in range(40))
+
+
+TWO_RUNS = """
+import sys, threading, time
+from pathlib import Path
+from fetchly.pipeline.running import run
+from tests.support.crawl_program import name_of
+from tests.support.scripted_generator import ScriptedGenerator
+def start(file):
+    thread = threading.Thread(target=run, args=(Path(file),), kwargs={"generator": ScriptedGenerator(name_of)})
+    thread.start()
+    return thread
+first = start(sys.argv[1])
+time.sleep(4)
+second = start(sys.argv[2])
+first.join()
+second.join()
+import ray
+assert not ray.is_initialized()
+"""
 PROGRAM = """
 import sys
 from pathlib import Path

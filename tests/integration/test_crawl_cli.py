@@ -180,6 +180,13 @@ def test_exit_codes(site: CrawlSite, capsys: pytest.CaptureFixture[str]) -> None
     assert crawl(site, "-o", "missing/out.jsonl") == 1
 
 
+def test_globs_that_are_like_no_page_are_said(site: CrawlSite, capsys: pytest.CaptureFixture[str]) -> None:
+    assert crawl(site, "--follow", "/shop/**", "-q") == 1
+    assert "NO_MATCH: no page that was read is like --follow /shop/**" in capsys.readouterr().err
+    assert crawl(site, "--follow", "/p/*", "-q") == 0
+    assert "NO_MATCH" not in capsys.readouterr().err
+
+
 def started(site: CrawlSite, *more: str) -> subprocess.Popen[str]:
     command = [sys.executable, "-m", "tests.support.crawl_program", "crawl", site.url(), *options(*more)]
     environment = {**os.environ, "PYTHONPATH": f"{ROOT}:{ROOT / 'llm'}"}

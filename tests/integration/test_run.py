@@ -239,6 +239,26 @@ def test_a_file_for_a_cluster_runs_here_when_told_so(site: CrawlSite, tmp_path: 
     assert names_of(tmp_path / "out.jsonl") == ALL
 
 
+def test_private_addresses_are_opened_by_the_file_or_by_the_command_line(
+    site: CrawlSite, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = saved(items(site.url(), source={"allow_private": None}), tmp_path)
+    assert run(["run", str(file), "-q"]) == PolicyRefused.exit_code
+    assert "--allow-private" in capsys.readouterr().err
+    assert run(["run", str(file), "-q", "--allow-private"]) == 0
+    assert names_of(tmp_path / "out.jsonl") == ALL
+
+
+def test_a_cluster_is_missed_by_a_check(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("fetchly.cluster.ray_session.find_spec", lambda name: None)
+    file = saved(items("https://shop.example/", run={"runner": "ray"}), tmp_path)
+    assert run(["run", str(file), "--check"]) == 2
+    assert "RAY_MISSING" in capsys.readouterr().err
+    assert run(["run", str(file), "--check", "--runner", "local"]) == 0
+
+
 def test_pages_that_are_not_asked_for_have_their_exit_code(
     site: CrawlSite, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -18,7 +18,8 @@ _GRADES = 8  # of a stream's candidates, by their estimates
 class StreamSource:
     """Speculative streams (arXiv 2402.11131) as a draft source.
 
-    A stream's draft is made only when it is asked for: where forced and copied tokens fill the tree, no pass is run.
+    A stream's draft is made only when it is asked for at the tree's root, where the first stream looks: where a forced
+    token comes first, those that look further ahead are right too seldom to pay for a pass.
     With `noise`, candidates are ranked by logit + T * g as the target's are: g(position) is the noise that the target's
     token there will be drawn with, which sample-and-match may share (Gumbel coupling, Daliri et al. 2024, arXiv
     2408.07978), and rejection sampling may not.
@@ -73,7 +74,7 @@ class StreamSource:
         return Proposal(tokens, _softmax(scores / max(self._temperature, 1e-3)))
 
     def _scored(self, path: Sequence[int]) -> tuple[NDArray[np.int64], NDArray[np.float64], float] | None:
-        if self._make is not None:
+        if self._make is not None and not path:
             self._draft, self._make = self._make(), None
         if self._draft is None or len(path) >= len(self._draft.tokens):
             return None

@@ -54,7 +54,8 @@ def test_a_gain_is_read_as_it_was_written() -> None:
         None, "", "{}", "[]", "no JSON", '{"without": 1, "streams": 2, "documents": 3}',
         GAINS.as_text().replace("0.6", "-0.6"), GAINS.as_text().replace("4.0", "NaN"),
         GAINS.as_text().replace("3.0", "0.0"), GAINS.as_text().replace("3.5", '"many"'),
-        GAINS.as_text().replace('"rows"', '"columns"'),
+        GAINS.as_text().replace('"rows"', '"columns"'), GAINS.as_text().replace("24", "Infinity"),
+        GAINS.as_text().replace("24", "-5"), GAINS.as_text().replace("4.0", "9" * 400), "[" * 100_000,
     ],
 )  # fmt: skip
 def test_a_gain_that_makes_no_sense_is_none(text: str | None) -> None:

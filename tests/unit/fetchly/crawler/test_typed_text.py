@@ -50,6 +50,14 @@ def test_however_a_form_writes_it(text: str, charset: str) -> None:
         assert typed("other", text).address(f"{SITE}/?{query}&z=1") == f"{SITE}/?q=&z=1"
 
 
+@pytest.mark.parametrize("text", ["hunter2!", "p@ss word!", "naïve£", "🎉party"])
+def test_an_address_within_an_address_is_encoded_again(text: str) -> None:
+    way = f"{SITE}/login?next={quote(f'/s?q={quote(text)}', safe='')}"
+    assert typed(text).address(f"{way}&z=1") == f"{SITE}/login?next=%2Fs%3Fq%3D&z=1"
+    assert typed(text).address(f"{SITE}/?to={quote(way, safe='')}").endswith("q%253D")
+    assert typed(text).address(f"{SITE}/?q={text}") == f"{SITE}/?q="
+
+
 def test_a_short_text_is_only_taken_for_a_whole_value() -> None:
     assert typed("1").address(f"{SITE}/?page=12&count=1&x=a1") == f"{SITE}/?page=12&count=&x=a1"
     assert (

@@ -49,8 +49,13 @@ class Desk:
             agent="fetchly",
             should_stop=lambda: False,
         )
+        self.waits: list[str] = []
         self.schedule = Schedule(
-            self.frontier, fetching, self.clock, lambda page, failure: self.refused.append(failure.code)
+            self.frontier,
+            fetching,
+            self.clock,
+            lambda page, failure: self.refused.append(failure.code),
+            self.waits.append,
         )
         with self.frontier.transaction():
             self.frontier.add(addresses, 0)
@@ -124,6 +129,11 @@ def test_a_site_whose_robots_txt_is_out_of_reach_is_waited_for_and_then_given_up
     assert [desk.next(), desk.next()] == ["robots", None]
     assert desk.frontier.counts().failed == {"ROBOTS_UNREACHABLE": 2}
     assert desk.refused == ["ROBOTS_UNREACHABLE"] * 2
+    assert len(desk.waits) == ROBOTS_WAITS
+    assert desk.waits[0].startswith(
+        "ROBOTS_WAITED_FOR http://a.example: the site's robots.txt is out of reach (TIMEOUT"
+    )
+    assert desk.waits[0].endswith("it is asked again in 60 s")
 
 
 def test_a_site_that_is_back_is_read() -> None:

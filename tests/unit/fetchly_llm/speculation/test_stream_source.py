@@ -41,6 +41,7 @@ def test_a_markov_head_sees_the_token_before_whoever_proposed_it() -> None:
     draft = StreamDraft(DRAFT.tokens, DRAFT.logits, DRAFT.confidence, Favours())
     source = StreamSource([1], temperature=0.0)
     source.load(lambda: draft)
+    source.propose([])
     assert source.propose([7])[0].token == 9
     assert source.propose([3])[0].token == 2
 
@@ -55,6 +56,8 @@ def test_a_pass_is_run_only_when_it_is_asked_for_and_once() -> None:
     source = StreamSource([1], temperature=0.0)
     source.load(make)
     source.extend([7])
+    assert source.propose([3]) == ()  # a forced token came first: what is further ahead is not worth a pass
+    assert source.distribution([3]) is None
     assert calls == []
     source.propose([])
     source.propose([7])

@@ -39,17 +39,18 @@ class Cluster:
         pages: int,
         say: Callable[[str], None] = lambda line: None,
     ) -> None:
-        self._opened = ExitStack()
-        self._session = self._opened.enter_context(RaySession())
         self._pages = pages
         self._say = say
-        nodes = self._session.nodes()
-        gpus = sum(int(node.gpus) for node in nodes) if options.get("device", "auto") in ("auto", "cuda") else 0
-        self._gpus = gpus > 0
-        self._engines = engines or gpus or len(nodes)
         self._options = dict(options)
         if isinstance(self._options.get("storage_state"), str | os.PathLike):  # a file that the others may not have
             self._options["storage_state"] = load_storage_state(self._options["storage_state"]).content
+        with ExitStack() as opened:
+            self._session = opened.enter_context(RaySession())
+            nodes = self._session.nodes()
+            self._opened = opened.pop_all()
+        gpus = sum(int(node.gpus) for node in nodes) if options.get("device", "auto") in ("auto", "cuda") else 0
+        self._gpus = gpus > 0
+        self._engines = engines or gpus or len(nodes)
         if not self._gpus and self._options.get("threads") is None:
             # Engines that share a machine share its cores.
             cores = int(min(node.cpus for node in nodes))

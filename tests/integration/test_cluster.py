@@ -38,8 +38,10 @@ def cluster() -> Iterator[None]:
     """One for all tests of this file: a program's own Ray is joined."""
     from fetchly.cluster.ray_session import RaySession
 
+    before = processes_of(os.getpid())
     with RaySession():
         yield
+    assert gone([process for process in processes_of(os.getpid()) if process not in before], within_s=20)
 
 
 def answer(path: str) -> Reply | None:

@@ -75,7 +75,6 @@ class ActorPool:
         end_all(self._actors, up)
 
     def _take(self, stops: Callable[[], bool]) -> int:
-        since = time.monotonic()
         with self._changed:
             while True:
                 free = [number for number in sorted(self._up) if self._busy[number] < self._slots]
@@ -88,16 +87,12 @@ class ActorPool:
                 if stops():
                     raise Interrupted("the crawl has ended")
                 self._changed.wait(POLL_S)
-                if not self._up and not self._is_told and time.monotonic() > since + _PATIENCE_S:
-                    self._is_told = True
-                    self._say(
-                        f"RAY_WAITING: no {self._what} is ready; `ray status` shows whether there is room for one"
-                    )
+                self._tell_shortage()
 
-    def _tell_shortage(self, since: float) -> None:
-        """Who waits for a free one that long may wait for those that have no room in the cluster."""
+    def _tell_shortage(self) -> None:
+        """Where nobody is free, those that are not up may be missed: they may find no room in the cluster."""
         missing = len(self._actors) - len(self._up) - len(self._out)
-        if missing and not self._is_told and time.monotonic() > max(since, self._began + _PATIENCE_S):
+        if missing and not self._is_told and time.monotonic() > self._began + _PATIENCE_S:
             self._is_told = True
             self._say(
                 f"RAY_WAITING: {len(self._up)} of {len(self._actors)} {self._what}s are up; the others load their "

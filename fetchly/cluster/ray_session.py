@@ -156,7 +156,7 @@ class RaySession:
             "scheduling_strategy": where,
         }
         made: Any = None
-        with suppress(TypeError):  # which says what it could not send, secrets included
+        with suppress(TypeError, pickle.PicklingError):  # which says what it could not send, secrets included
             made = _ray().remote(kind).options(**options).remote(*values)
         if made is None:
             raise ConfigurationError(

@@ -14,6 +14,9 @@ def examples(
     limit: int | None = typer.Option(None, min=1, help="Pages of each set, a fixed random sample."),
     variants: int = typer.Option(1, min=1, help="Examples a page: the schema as it is, then variations of it."),
     structured: float = typer.Option(0.5, min=0.0, max=1.0, help="Share of examples that show JSON-LD, meta tags ..."),
+    silent: float = typer.Option(
+        0.0, min=0.0, max=1.0, help="Share of examples that also ask for what the page is surely silent about."
+    ),
     budget: int | None = typer.Option(None, min=1, help="Tokens of page. Default: that of an extraction."),
     longest_answer: int = typer.Option(1024, min=1, help="Tokens of an answer; a longer one is left out."),
     seed: int = typer.Option(0, min=0, help="Of everything random."),
@@ -39,7 +42,7 @@ def examples(
 
     opened = [Dataset.open(folder, split, schemas) for folder in datasets]
     check_names(opened)
-    options = ExampleOptions(budget or PAGE_BUDGET, variants, seed, structured, longest_answer)
+    options = ExampleOptions(budget or PAGE_BUDGET, variants, seed, structured, longest_answer, silent)
     with ProgressBar(quiet) as fetching, DocumentReader() as reader, ExampleFile(output) as file:
         generator = LocalGenerator(model or load_settings().model, offline=offline, progress=fetching)
         try:

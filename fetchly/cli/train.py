@@ -55,6 +55,9 @@ def sft(
     files: list[Path] = typer.Argument(help="Prepared examples (fetchly train prepare)."),
     run: Path = typer.Option(..., "-o", "--output", help="Folder of the run: log, checkpoint, adapter, picture."),
     held_out: list[Path] = typer.Option([], help="Prepared examples to look at and not to learn from; repeatable."),
+    start: Path | None = typer.Option(
+        None, help="An adapter to go on from, in place of none (run/adapter.safetensors)."
+    ),
     model: str = typer.Option(BASE, help="The model that is to learn."),
     epochs: float = typer.Option(1.0, min=0.001, help="How often every example is seen."),
     steps: int | None = typer.Option(None, min=1, help="Optimizer steps, in place of --epochs."),
@@ -80,9 +83,10 @@ def sft(
     from fetchly.cli import engine
     from fetchly.cli.progress import ProgressBar
 
-    _check_inputs([*files, *held_out])
+    _check_inputs([*files, *held_out, *([start] if start else [])])
     options: dict[str, Any] = {
-        "files": tuple(files), "held_out": tuple(held_out), "epochs": epochs, "steps": steps, "batch": batch,
+        "files": tuple(files), "held_out": tuple(held_out), "start": start, "epochs": epochs, "steps": steps,
+        "batch": batch,
         "rank": rank, "alpha": alpha, "rate": rate, "warmup": warmup, "decay": decay, "seed": seed,
         "precision": precision, "device": device, "threads": threads, "micro_tokens": micro_tokens,
         "checkpoint_s": checkpoint_every, "look_every": look_every, "resume": resume,

@@ -24,6 +24,7 @@ from fetchly.goods import Document, Page, Prompt
 from fetchly.lab.answers import Answer, AnswerWriter, unknown_fields
 from fetchly.lab.dataset import Dataset, GoldRecord
 from fetchly.lab.narrowing import without
+from fetchly.lab.silence import with_silent_fields
 from fetchly.lab.truth import Truth, truth_of
 from fetchly.lab.variants import Variant, varied
 
@@ -51,13 +52,15 @@ ReadPage = Callable[[Page, ReadOptions], Document]
 @dataclass(frozen=True, slots=True)
 class ExampleOptions:
     """`variants` examples a page: the schema as it is, then random variations. `structured` is the share of pages shown
-    with what they say to machines. `longest_answer` is in tokens; a longer one is no example."""
+    with what they say to machines. `longest_answer` is in tokens; a longer one is no example. `silent` is the share of
+    examples that ask as well for fields that the page is surely silent about."""
 
     budget: int = PAGE_BUDGET
     variants: int = 1
     seed: int = 0
     structured: float = 0.5
     longest_answer: int = 1024
+    silent: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,7 +152,10 @@ class ExampleMaker:
         options = ReadOptions(
             link_marks=asks_for_links(asked.schema), structured=rng.random() < self.options.structured
         )
-        settled = self._settled(dataset.name, page.document(options), page.costs, asked)
+        document = page.document(options)
+        if self.options.silent and not record.complete and rng.random() < self.options.silent:
+            asked = with_silent_fields(asked, document, rng)
+        settled = self._settled(dataset.name, document, page.costs, asked)
         prompt, answer = settled.shown.prompt, settled.answer
         assert answer.text is not None
         length = len(self._tokens.token_ids(answer.text))

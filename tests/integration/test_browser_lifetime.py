@@ -93,17 +93,38 @@ def test_nothing_is_left_when_the_program_ends(site: Site, tmp_path: Path, end: 
                 process.kill()
 
 
+def test_a_deep_folder_for_temporary_files_is_no_hindrance(
+    site: Site, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    deep = tmp_path / ("d" * 100)
+    deep.mkdir()
+    monkeypatch.setenv("TMPDIR", str(deep))
+    monkeypatch.setattr("tempfile.tempdir", None)
+    with BrowserRenderer(FetchPolicy(allow_private=True)) as renderer:
+        assert b"hello" in renderer.render(site.url()).body
+        (running,) = process_of(renderer)._all
+        profile, lock = running.folders
+        assert profile.parent == deep
+        assert lock.parent == Path("/tmp")
+    assert not profile.exists()
+    assert not lock.exists()
+
+
 @pytest.fixture
 def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(browser_process, "CLOSE_S", 0.5)
     monkeypatch.setattr(browser_process, "TAB_S", 1.5)
 
 
-def family_of(renderer: BrowserRenderer) -> list[psutil.Process]:
-    """The browser, and the processes that it has made."""
+def process_of(renderer: BrowserRenderer) -> browser_process.BrowserProcess:
     assert renderer._thread is not None
     assert renderer._thread._process is not None
-    (running,) = renderer._thread._process._all
+    return renderer._thread._process
+
+
+def family_of(renderer: BrowserRenderer) -> list[psutil.Process]:
+    """The browser, and the processes that it has made."""
+    (running,) = process_of(renderer)._all
     return [psutil.Process(running.pid), *processes_of(running.pid)]
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 
 import pytest
 
@@ -188,8 +189,9 @@ def test_a_stop_is_seen_in_the_middle_of_an_answer_and_hangs_up(beginning: bytes
     def silent(visit: Visit) -> None:
         visit.send(beginning)
         begun.set()
-        if visit.sock.recv(1) == b"":
-            hung_up.set()
+        with suppress(ConnectionResetError):  # what was sent may not have been read
+            assert visit.sock.recv(1) == b""
+        hung_up.set()
 
     with ModelServer([silent]) as server:
         with pytest.raises(Interrupted):

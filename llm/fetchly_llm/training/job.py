@@ -25,10 +25,11 @@ from fetchly_llm.training.token_file import TokenExamples, read_token_files
 @dataclass(frozen=True, slots=True)
 class SftOptions:
     """What a caller says of a run. `steps` None makes it `epochs` long. `held_out` are examples whose loss is looked
-    at every `look_every` steps; the run does not learn from them."""
+    at every `look_every` steps; the run does not learn from them. `start` is the adapter that it goes on from."""
 
     files: tuple[Path, ...]
     held_out: tuple[Path, ...] = ()
+    start: Path | None = None
     steps: int | None = None
     epochs: float = 1.0
     rank: int = 16
@@ -71,7 +72,7 @@ def train(
         micro_tokens=options.micro_tokens or (2048 if device.type == "cpu" else 32768),
         precision=fast_precision(device) if options.precision == "auto" else options.precision,
     )
-    learner = SftLearner(folder.path, base, examples, settings, device, held_out)
+    learner = SftLearner(folder.path, base, examples, settings, device, held_out, options.start)
     _run(learner.loop, RunFolder(run), options, on_step)
 
 

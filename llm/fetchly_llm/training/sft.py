@@ -5,6 +5,7 @@ The loss is the cross-entropy of the answer's choices: what the prompt says and 
 
 from __future__ import annotations
 
+import hashlib
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
@@ -15,9 +16,10 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from fetchly_llm.adapter import Adapter, AdapterConfig, write_adapter
+from fetchly_llm.adapter import Adapter, AdapterConfig, read_adapter, write_adapter
 from fetchly_llm.backends.torch_reference.weights import load_weights
 from fetchly_llm.checkpoint import read_model_config
+from fetchly_llm.config import ModelConfig
 from fetchly_llm.errors import ModelUnsupported, RequestInvalid
 from fetchly_llm.training.batches import Batches, MicroBatch, micro_batches
 from fetchly_llm.training.decoder import TrainingDecoder
@@ -75,6 +77,7 @@ class SftLearner:
         settings: SftSettings,
         device: torch.device,
         held_out: Sequence[TokenExample] = (),
+        start: Path | None = None,
     ) -> None:
         settings.check()
         self._settings = settings
@@ -88,10 +91,13 @@ class SftLearner:
         self._decoder = TrainingDecoder(self._model, load_weights(folder, self._model, device), kind)
         self._adapter = TrainableAdapter(self._model, settings.rank, settings.alpha, settings.seed, device)
         self._config = AdapterConfig(settings.rank, settings.alpha, base, examples.format)
+        self._start = None if start is None else _started(start, self._model, self._config)
         _check_vocabulary((*examples.examples, *held_out), self._model.vocab_size)
         self._batches = Batches(examples.examples, settings.batch, settings.seed)
         identity: dict[str, Any] = {"model": examples.model, "format": examples.format, "base": base}
         identity |= {"examples": len(examples.examples), "data": examples.digest()}
+        if start is not None:
+            identity["start"] = hashlib.sha256(start.read_bytes()).hexdigest()
         schedule = Schedule(settings.steps, settings.warmup, settings.decay)
         self.loop = TrainingLoop(self, {**asdict(settings), **identity}, settings.rate, schedule, settings.steps)
 
@@ -100,7 +106,9 @@ class SftLearner:
         return self._adapter.parameters()
 
     def begin(self) -> None:
-        """An adapter begins as nothing."""
+        """An adapter begins as nothing, or as the one that it starts from."""
+        if self._start is not None:
+            self._adapter.load(self._start.tensors)
 
     def backward(self, step: int) -> StepDone:
         """The gradients of one step's examples; the loss is nats a choice."""
@@ -136,6 +144,17 @@ class SftLearner:
         hidden = self._decoder.hidden_states(tokens, self._adapter)
         chosen = hidden.flatten(0, 1).index_select(0, rows)
         return F.cross_entropy(self._decoder.logits(chosen), targets, reduction="sum")
+
+
+def _started(file: Path, model: ModelConfig, wanted: AdapterConfig) -> Adapter:
+    """The adapter that a run starts from. Raises RequestInvalid for one of another base, format, rank or alpha."""
+    adapter = read_adapter(file, model)
+    for name in ("base", "prompt_format", "rank", "alpha"):
+        there, here = getattr(adapter.config, name), getattr(wanted, name)
+        if there != here:
+            hint = f"train with --{name} {there}" if name in ("rank", "alpha") else "start from one of the same model"
+            raise RequestInvalid(f"{file} has {name} {there!r}, the run {here!r}", hint=hint)
+    return adapter
 
 
 def _check_vocabulary(examples: Sequence[TokenExample], vocab_size: int) -> None:

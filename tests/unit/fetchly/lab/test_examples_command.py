@@ -28,7 +28,15 @@ def run(monkeypatch: pytest.MonkeyPatch) -> Callable[..., int]:
 
     def call(*datasets: Path, **options: Any) -> int:
         defaults = {"output": None, "split": "train", "limit": None, "variants": 1, "structured": 0.5, "budget": None}
-        more = {"longest_answer": 1024, "seed": 0, "schemas": None, "model": None, "offline": True, "quiet": True}
+        more = {
+            "silent": 0.0,
+            "longest_answer": 1024,
+            "seed": 0,
+            "schemas": None,
+            "model": None,
+            "offline": True,
+            "quiet": True,
+        }
         return examples(list(datasets), **{**defaults, **more, **options})
 
     return call

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 from pathlib import Path
 
@@ -12,7 +13,7 @@ from safetensors import SafetensorError
 
 from fetchly_llm.adapter import read_adapter
 from fetchly_llm.checkpoint import read_model_config
-from fetchly_llm.errors import RequestInvalid
+from fetchly_llm.errors import RequestInvalid, WeightsMismatch
 from fetchly_llm.training.loop import TrainingProgress
 from fetchly_llm.training.run_folder import RunFolder
 from fetchly_llm.training.sft import SftLearner, SftSettings
@@ -93,6 +94,64 @@ def test_a_run_that_was_stopped_goes_on_to_the_same_bytes(folder: Path, tmp_path
     assert all((whole.path / name).read_bytes() == (parts.path / name).read_bytes() for name in names)
     timeless = [[{**line, "seconds": 0} for line in run.log()] for run in (whole, parts)]
     assert timeless[0] == timeless[1]
+
+
+def test_a_run_goes_on_from_an_adapter_as_if_it_were_its_own(folder: Path, tmp_path: Path) -> None:
+    first = RunFolder(tmp_path / "first")
+    learner(folder, replace(SETTINGS, steps=30, batch=7)).loop.run(first)
+    start = tmp_path / "first" / "adapter.safetensors"
+    learnt = _held_out(learner(folder))
+    job = SftLearner(folder, BASE, examples(), replace(SETTINGS, steps=2), CPU, examples().examples[:2], start)
+    assert _held_out(job) == learnt, "nothing is learnt yet, and the adapter is taken when the run begins"
+    job.begin()
+    assert _held_out(job) < 0.5 * learnt
+    second = RunFolder(tmp_path / "second")
+    job.loop.run(second)
+    assert second.log()[0]["loss"] < 0.5 * first.log()[0]["loss"]
+    assert json.loads((second.path / "settings.json").read_text())["start"]
+
+
+def test_a_resumed_run_does_not_begin_anew_from_its_adapter(folder: Path, tmp_path: Path) -> None:
+    learner(folder).loop.run(RunFolder(tmp_path / "first"))
+    start = tmp_path / "first" / "adapter.safetensors"
+    whole, parts = RunFolder(tmp_path / "whole"), RunFolder(tmp_path / "parts")
+
+    def job() -> SftLearner:
+        return SftLearner(folder, BASE, examples(), SETTINGS, CPU, (), start)
+
+    def stop(progress: TrainingProgress) -> None:
+        if progress.step == 3:
+            raise Killed
+
+    job().loop.run(whole)
+    with pytest.raises(Killed):
+        job().loop.run(parts, on_step=stop)
+    job().loop.run(parts, resume=True)
+    assert (whole.path / "adapter.safetensors").read_bytes() == (parts.path / "adapter.safetensors").read_bytes()
+    other = tmp_path / "other.safetensors"
+    other.write_bytes((parts.path / "adapter.safetensors").read_bytes())
+    with pytest.raises(RequestInvalid, match="start"):
+        SftLearner(folder, BASE, examples(), SETTINGS, CPU, (), other).loop.run(parts, resume=True)
+
+
+@pytest.mark.parametrize("change", [{"rank": 2}, {"alpha": 4.0}])
+def test_an_adapter_of_another_shape_is_no_start(folder: Path, tmp_path: Path, change: dict[str, float]) -> None:
+    learner(folder, replace(SETTINGS, steps=1)).loop.run(RunFolder(tmp_path / "run"))
+    start = tmp_path / "run" / "adapter.safetensors"
+    (name,) = change
+    with pytest.raises((RequestInvalid, WeightsMismatch), match=name) as caught:
+        SftLearner(folder, BASE, examples(), replace(SETTINGS, **change), CPU, (), start)  # type: ignore[arg-type]
+    assert caught.value.hint == f"train with --{name} {4 if name == 'rank' else 8.0}"
+
+
+def test_an_adapter_of_another_model_is_no_start(folder: Path, tmp_path: Path) -> None:
+    learner(folder, replace(SETTINGS, steps=1)).loop.run(RunFolder(tmp_path / "run"))
+    start = tmp_path / "run" / "adapter.safetensors"
+    with pytest.raises(RequestInvalid, match="base"):
+        SftLearner(folder, "cd" * 32, examples(), SETTINGS, CPU, (), start)
+    other = replace(examples(), format="2")
+    with pytest.raises(RequestInvalid, match="prompt_format"):
+        SftLearner(folder, BASE, other, SETTINGS, CPU, (), start)
 
 
 def test_lines_after_the_checkpoint_and_a_torn_one_are_dropped(folder: Path, tmp_path: Path) -> None:

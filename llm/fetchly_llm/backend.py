@@ -14,16 +14,32 @@ from fetchly_llm.streams import StreamAnchor, StreamDraft
 from fetchly_llm.tree import DraftTree
 
 
-@dataclass(frozen=True, slots=True)
-class StepOutput:
-    """What one forward pass over a draft tree gives.
+class StepOutput(Protocol):
+    """What one forward pass over a draft tree gives; row r belongs to node `logit_rows[r]`."""
 
-    `logits` has shape (len(logit_rows), vocab_size), fp32, row r belonging to node `logit_rows[r]`. `hidden` maps
-    a tapped layer to the back-end's own array of shape (nodes, hidden_size).
-    """
+    @property
+    def logits(self) -> NDArray[np.float32]:
+        """Of every token: (len(logit_rows), vocab_size), fp32."""
+
+    @property
+    def hidden(self) -> Mapping[int, Any]:
+        """By tapped layer, the back-end's own array of shape (nodes, hidden_size)."""
+
+    def scores(self, row: int, tokens: NDArray[np.int64]) -> NDArray[np.float32]:
+        """The logits of `tokens` (ascending) in `row`, fp32: the same bits as in `logits`, and less work for few."""
+
+
+@dataclass(frozen=True, slots=True)
+class WholeOutput:
+    """A `StepOutput` of a pass that has computed all logits."""
 
     logits: NDArray[np.float32]
     hidden: Mapping[int, Any] = field(default_factory=dict)
+
+    def scores(self, row: int, tokens: NDArray[np.int64]) -> NDArray[np.float32]:
+        """Shape (len(tokens),)."""
+        found: NDArray[np.float32] = self.logits[row, tokens]
+        return found
 
 
 class Cache(Protocol):

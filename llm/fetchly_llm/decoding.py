@@ -20,8 +20,8 @@ from fetchly_llm.metrics import Clock, StepTally
 from fetchly_llm.request import GenerationRequest
 from fetchly_llm.sampling import (
     GumbelNoise,
+    check_finite,
     draft_noise,
-    legal_tokens,
     sample_token,
     target_distribution,
     verification_noise,
@@ -87,8 +87,7 @@ class Decoding:
         self._streams = next((source for source in sources if isinstance(source, StreamSource)), None)
         self._noise = noise
         self._clock = clock
-        self._vocab_size = self._backend.config.vocab_size
-        self._bitmask = bitmask.allocate(1, self._vocab_size)[0]
+        self._bitmask = bitmask.allocate(1, self._backend.config.vocab_size)[0]
         self._limit = min(request.sampling.max_tokens, setup.room)
         self._rests = Rests()
         self._allowance = Allowance(setup.curve) if setup.curve else None
@@ -234,13 +233,14 @@ class Decoding:
         def choose(node: int, depth: int) -> int:
             with self._clock.measure("mask"):
                 self._matcher.fill_bitmask(self._bitmask)
-                legal = bitmask.unpack(self._bitmask, self._vocab_size)
-            logits = output.logits[row_of[node]]
+                legal = bitmask.legal_tokens(self._bitmask)
+            with self._clock.measure("head"):
+                scores = output.scores(row_of[node], legal)
             if rng is None:
-                return sample_token(logits, legal, sampling.temperature, position + depth, self._noise)
-            candidates = legal_tokens(logits, legal, position + depth)
-            target = target_distribution(logits, candidates, sampling.temperature)
-            return choose_by_rejection(draft, node, candidates, target, rng)
+                return sample_token(scores, legal, sampling.temperature, position + depth, self._noise)
+            check_finite(scores, position + depth)
+            target = target_distribution(scores, sampling.temperature)
+            return choose_by_rejection(draft, node, legal, target, rng)
 
         return choose
 

@@ -256,9 +256,9 @@ class Engine:
             ttft_ms=clock.first_token_ms,
             decode_ms=clock["decode"],
             draft_ms=clock["draft"] - (clock["stream"] if request.stream_mode == "deferred" else 0.0),
-            forward_ms=clock["forward"],
+            forward_ms=clock["forward"] + clock["head"],
             stream_ms=clock["stream"],
             mask_ms=clock["mask"],
-            verify_ms=clock["verify"] - clock["mask"],
+            verify_ms=clock["verify"] - clock["mask"] - clock["head"],
             commit_ms=clock["commit"],
         )

@@ -1,4 +1,4 @@
-"""Logits and a token bitmask in, one token id out: sample-and-match, a function of (seed, attempt, position) alone."""
+"""Logits of the legal tokens in, one token id out: sample-and-match, a function of (seed, attempt, position) alone."""
 
 from __future__ import annotations
 
@@ -82,39 +82,35 @@ def draft_noise(params: SamplingParams, position: int) -> np.random.Generator:
     return _generator(params, _DRAFT, position)
 
 
-def legal_tokens(logits: NDArray[np.float32], legal: NDArray[np.bool_], position: int) -> NDArray[np.int64]:
-    """The legal ids, ascending. Raises NonFiniteLogits if the logit of one of them is not finite."""
-    candidates = np.flatnonzero(legal)
-    assert candidates.size, "a matcher that is not terminated allows at least one token"
-    if not np.isfinite(logits[candidates]).all():
+def check_finite(scores: NDArray[np.float32], position: int) -> None:
+    """Raises NonFiniteLogits if the logit of a legal token is not finite."""
+    assert scores.size, "a matcher that is not terminated allows at least one token"
+    if not np.isfinite(scores).all():
         raise NonFiniteLogits(f"logits at position {position} are not finite", hint="check the model's weights")
-    return candidates
 
 
 def sample_token(
-    logits: NDArray[np.float32],
-    legal: NDArray[np.bool_],
+    scores: NDArray[np.float32],
+    legal: NDArray[np.int64],
     temperature: float,
     position: int,
     noise: Callable[[int], NDArray[np.float64]],
 ) -> int:
     """The argmax over legal v of logit(v) + T * g(v), ties to the lowest id; g is `noise(position)`, asked if T > 0.
 
-    `logits` and `legal` have shape (vocab,). By the Gumbel-max identity this draws from the softmax at temperature T
-    restricted to the legal tokens. Raises NonFiniteLogits if a legal token's logit is not finite.
+    `legal` are the legal ids, ascending, `scores` their logits: both of shape (legal,). By the Gumbel-max identity this
+    draws from the softmax at temperature T restricted to them. Raises NonFiniteLogits if a logit is not finite.
     """
-    candidates = legal_tokens(logits, legal, position)
-    scores = logits[candidates].astype(np.float64)
+    check_finite(scores, position)
+    exact = scores.astype(np.float64)
     if temperature > 0.0:
-        scores = scores + temperature * noise(position)[candidates]
-    return int(candidates[int(np.argmax(scores))])
+        exact = exact + temperature * noise(position)[legal]
+    return int(legal[int(np.argmax(exact))])
 
 
-def target_distribution(
-    logits: NDArray[np.float32], candidates: NDArray[np.int64], temperature: float
-) -> NDArray[np.float64]:
-    """The softmax at temperature T > 0 over the legal ids `candidates`; shape (legal,)."""
-    scores = logits[candidates].astype(np.float64) / temperature
-    weights = np.exp(scores - scores.max())
+def target_distribution(scores: NDArray[np.float32], temperature: float) -> NDArray[np.float64]:
+    """The softmax at temperature T > 0 of the logits of the legal tokens; shape (legal,)."""
+    exact = scores.astype(np.float64) / temperature
+    weights = np.exp(exact - exact.max())
     shares: NDArray[np.float64] = weights / weights.sum()
     return shares

@@ -46,7 +46,7 @@ def load_or_measure(backend: Backend, folder: Path | None = None) -> CostCurve:
 
 def measure(backend: Backend, rows: Sequence[int] = ROWS, context: int = _CONTEXT) -> CostCurve:
     """Time steps over chains after `context` tokens, and passes of streams where there are any: the median of a few,
-    interleaved, made monotone.
+    interleaved, made monotone. Where a back-end leaves the LM head for when a logit is looked at, that is left out.
 
     Of `rows`, those that a model of few positions has room for.
     """
@@ -80,6 +80,7 @@ def _rising(spent: Sequence[Sequence[float]]) -> tuple[float, ...]:
 
 def _key(backend: Backend) -> str:
     facts = (
+        "layers alone",  # the head's share goes with the accepted nodes, not with those drafted
         platform.node(),
         platform.processor(),
         backend.identity,

@@ -21,7 +21,7 @@ from fetchly_llm.grammar import bitmask
 from fetchly_llm.grammar.free_text import FreeText
 from fetchly_llm.grammar.matcher import Matcher
 from fetchly_llm.request import GenerationRequest, SamplingParams
-from fetchly_llm.sampling import legal_tokens, sample_token
+from fetchly_llm.sampling import check_finite, sample_token
 from fetchly_llm.speculation.source import Candidate
 from tests.support.toy_backend import (
     EOS_IDS,
@@ -307,11 +307,11 @@ def test_ids_beyond_the_text_are_neither_drafted_nor_drawn(schema: dict[str, Any
 
 def test_a_mask_of_zeros_is_an_error_and_no_nan() -> None:
     """TensorRT-LLM guards against it: the softmax over nothing is not a number."""
-    logits, nothing = np.zeros(8, dtype=np.float32), np.zeros(8, dtype=np.bool_)
+    scores, nothing = np.zeros(0, dtype=np.float32), np.zeros(0, dtype=np.int64)
     with pytest.raises(AssertionError, match="at least one"):
-        sample_token(logits, nothing, 0.0, 0, lambda position: np.zeros(8))
+        sample_token(scores, nothing, 0.0, 0, lambda position: np.zeros(8))
     with pytest.raises(AssertionError, match="at least one"):
-        legal_tokens(logits, nothing, 0)
+        check_finite(scores, 0)
 
 
 @seeds

@@ -126,7 +126,7 @@ def outcomes(
         matcher.fill_bitmask(row)
         legal = np.flatnonzero(bitmask.unpack(row, VOCAB_SIZE))
         logits = law(*[*prompt, *text][-2:])
-        for token, share in zip(legal.tolist(), target_distribution(logits, legal, temperature), strict=True):
+        for token, share in zip(legal.tolist(), target_distribution(logits[legal], temperature), strict=True):
             if share == 0.0:
                 continue
             if token in EOS_IDS:

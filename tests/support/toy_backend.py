@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from fetchly_llm.backend import Cache, StepOutput
+from fetchly_llm.backend import Cache, StepOutput, WholeOutput
 from fetchly_llm.config import EngineConfig, ModelConfig
 from fetchly_llm.cost_curve import CostCurve
 from fetchly_llm.engine import Engine
@@ -219,7 +219,7 @@ class ToyBackend:
         logits = np.empty((len(logit_rows), self._config.vocab_size), dtype=np.float32)
         for row, node in enumerate(logit_rows):
             logits[row] = self.law(*self._before(own, node), tree.tokens[node])[: self._config.vocab_size]
-        return StepOutput(logits)
+        return WholeOutput(logits)
 
     def speculate(self, cache: Cache, anchors: Sequence[StreamAnchor]) -> tuple[StreamDraft, ...]:
         own = _own(cache)

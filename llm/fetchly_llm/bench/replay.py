@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from fetchly_llm.backend import Cache, StepOutput
+from fetchly_llm.backend import Cache, StepOutput, WholeOutput
 from fetchly_llm.config import EngineConfig, ModelConfig
 from fetchly_llm.errors import CapacityExceeded, RequestInvalid
 from fetchly_llm.streams import StreamAnchor, StreamDraft
@@ -117,7 +117,7 @@ class ReplayBackend:
         self._raised = [self._following(own.pending[node]) for node in logit_rows]
         for row, favourites in enumerate(self._raised):
             self._logits[row, favourites.tokens] = favourites.logits
-        return StepOutput(self._logits[: len(logit_rows)])
+        return WholeOutput(self._logits[: len(logit_rows)])
 
     def speculate(self, cache: Cache, anchors: Sequence[StreamAnchor]) -> tuple[StreamDraft, ...]:
         """Raises RequestInvalid: there are no streams."""

@@ -67,7 +67,7 @@ def measure_steps(
     for number in range(rounds + 1):
         reads.append(_bandwidth(memory, backend.threads))
         for count in counts:
-            milliseconds = _milliseconds(partial(backend.step, cache, trees[count], range(count)))
+            milliseconds = _milliseconds(partial(_step, backend, cache, trees[count]))
             if number:
                 spent[count].append(milliseconds)
     bandwidth = median(reads)
@@ -90,6 +90,11 @@ def measure_steps(
         )
         for count in counts
     )
+
+
+def _step(backend: Backend, cache: Cache, tree: DraftTree) -> None:
+    """A step with the logits of all its nodes, whole."""
+    assert len(backend.step(cache, tree, range(len(tree))).logits) == len(tree)
 
 
 def _prefill(backend: Backend, cache: Cache, prompt: Sequence[int]) -> float:

@@ -207,7 +207,7 @@ def _watched(backend: Backend, cache: Any, last: int, answer: Sequence[int], gra
         for row in range(len(part)):
             matcher.fill_bitmask(words)
             legal = bitmask.legal_tokens(words)
-            scores = output.logits[row, legal].astype(np.float64)
+            scores = output.scores(row, legal).astype(np.float64)
             best = np.argsort(-scores, kind="stable")[:TEACHERS]
             weights = np.exp(scores - scores.max())
             likely[first + row, : len(best)] = legal[best]

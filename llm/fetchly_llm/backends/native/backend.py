@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from fetchly_llm.backend import Cache, StepOutput
 from fetchly_llm.backends.native.checkpoint_tensors import read_tensors
+from fetchly_llm.backends.native.head_output import HeadOutput
 from fetchly_llm.backends.native.kv_cache import KeyValueCache, StreamStart
 from fetchly_llm.backends.native.library import BITS, BLOCK, MOST_NODES, MOST_ROWS, Pass, Shape
 from fetchly_llm.backends.native.model import NativeModel, address
@@ -188,7 +189,7 @@ class NativeBackend:
             own.length += len(part)
 
     def step(self, cache: Cache, tree: DraftTree, logit_rows: Sequence[int]) -> StepOutput:
-        """One pass over the nodes of `tree`; the LM head runs over `logit_rows`.
+        """One pass over the nodes of `tree`; the LM head runs when logits of `logit_rows` are looked at.
 
         Raises RequestInvalid for a tree of more than MOST_NODES nodes, unknown tokens or rows, CapacityExceeded where
         it does not fit.
@@ -203,14 +204,13 @@ class NativeBackend:
         own.forget_step()
         # A row may be asked for more than once.
         rows, places = np.unique(np.array(logit_rows, dtype=np.int32), return_inverse=True)
-        logits = np.empty((len(rows), self._config.vocab_size), dtype=np.float32)
+        normed = np.empty((len(rows), self._config.hidden_size), dtype=np.float32)
         states = self._decoder.room_for_states(len(tree)) if self._decoder else None
         tokens, parents = np.array(tree.tokens, dtype=np.int32), np.array(tree.parents, dtype=np.int32)
-        self._run(own, tokens, parents, rows, logits, states)
+        self._run(own, tokens, parents, rows, normed, states)
         own.pending = tree
         own.start = StreamStart(tree, states) if states is not None else None
-        in_order = len(rows) == len(logit_rows) and bool((places == np.arange(len(rows))).all())
-        return StepOutput(logits if in_order else logits[places])
+        return HeadOutput(self._native, self._config.vocab_size, normed[places])
 
     def speculate(self, cache: Cache, anchors: Sequence[StreamAnchor]) -> tuple[StreamDraft, ...]:
         """One pass of the streams of all `anchors` through the model's upper layers; the cache is only read.
@@ -264,8 +264,8 @@ class NativeBackend:
         cache: KeyValueCache,
         tokens: NDArray[np.int32],
         parents: NDArray[np.int32],
-        logit_rows: NDArray[np.int32] | None = None,
-        logits: NDArray[np.float32] | None = None,
+        normed_rows: NDArray[np.int32] | None = None,
+        normed: NDArray[np.float32] | None = None,
         states: NDArray[np.float32] | None = None,
     ) -> None:
         rotary = self._rotary  # held while it is read: for another thread's cache a longer one may take its place
@@ -273,15 +273,15 @@ class NativeBackend:
             cache.view,
             address(tokens),
             address(parents),
-            address(logit_rows),
-            address(logits),
+            address(normed_rows),
+            address(normed),
             address(states),
             address(rotary.cosine),
             address(rotary.sine),
             rotary.positions,
             cache.length,
             len(tokens),
-            0 if logit_rows is None else len(logit_rows),
+            0 if normed_rows is None else len(normed_rows),
         )
         self._native.run(one_pass)
 

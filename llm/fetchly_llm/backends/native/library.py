@@ -8,12 +8,14 @@ from ctypes import POINTER, c_char_p, c_float, c_int32, c_int64, c_void_p
 from functools import cache
 from pathlib import Path
 
-VERSION = 2
+VERSION = 3
 """Of the interface; the library says the same, or was built from other sources."""
 BITS = 1
 """Of what the kernels compute for the model's own rows; an output's identity names it."""
 
 BLOCK = 64
+TILE = 16
+"""Tokens whose logits are computed together."""
 MOST_ROWS = 128
 """Of one pass."""
 MOST_NODES = 64
@@ -45,9 +47,18 @@ class Pass(ctypes.Structure):
 
     _fields_ = [
         ("cache", CacheView),
-        *((name, c_void_p) for name in ("tokens", "parents", "logit_rows", "logits", "states", "cosine", "sine")),
+        *((name, c_void_p) for name in ("tokens", "parents", "normed_rows", "normed", "states", "cosine", "sine")),
         ("angles", c_int64),
-        *((name, c_int32) for name in ("committed", "rows", "logit_count")),
+        *((name, c_int32) for name in ("committed", "rows", "normed_count")),
+    ]
+
+
+class HeadPass(ctypes.Structure):
+    """`HeadPass` of source/model.hpp."""
+
+    _fields_ = [
+        *((name, c_void_p) for name in ("normed", "tiles", "scores")),
+        *((name, c_int32) for name in ("rows", "count")),
     ]
 
 
@@ -95,6 +106,7 @@ def library() -> ctypes.CDLL:
     loaded.native_has_kernels.restype = c_int32
     loaded.native_open.argtypes = [POINTER(Shape), c_char_p, c_int32, POINTER(c_void_p)]
     loaded.native_run.argtypes = [c_void_p, POINTER(Pass)]
+    loaded.native_score.argtypes = [c_void_p, POINTER(HeadPass)]
     loaded.native_move.argtypes = [c_void_p, POINTER(CacheView), c_void_p, c_void_p, c_int32]
     loaded.native_open_streams.argtypes = [c_void_p, POINTER(StreamShape)]
     loaded.native_speculate.argtypes = [c_void_p, POINTER(StreamPass)]
@@ -102,7 +114,7 @@ def library() -> ctypes.CDLL:
     for name in ("load", "load_stream"):
         load = getattr(loaded, f"native_{name}")
         load.argtypes = [c_void_p, c_int32, c_int32, c_int32, c_void_p, c_int64, c_int64]
-    for name in ("open", "load", "run", "move", "open_streams", "load_stream", "speculate", "successor"):
+    for name in ("open", "load", "run", "score", "move", "open_streams", "load_stream", "speculate", "successor"):
         getattr(loaded, f"native_{name}").restype = c_char_p
     loaded.native_close.argtypes = [c_void_p]
     loaded.native_close.restype = None

@@ -10,7 +10,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fetchly_llm.backends.native.library import (
+    TILE,
     CacheView,
+    HeadPass,
     LibraryMissing,
     Pass,
     Shape,
@@ -95,6 +97,17 @@ class NativeModel:
         with self._turns.take():
             problem = self._library.native_run(self.handle, byref(one_pass))
         _expect(problem)
+
+    def score(
+        self, normed: NDArray[np.float32], count: int, tiles: NDArray[np.int32] | None = None
+    ) -> NDArray[np.float32]:
+        """The LM head of rows (rows, hidden_size): logits (rows, count * TILE) of the first tiles, or of `tiles`."""
+        scores = np.empty((len(normed), count * TILE), dtype=np.float32)
+        one_pass = HeadPass(address(normed), address(tiles), address(scores), len(normed), count)
+        with self._turns.take():
+            problem = self._library.native_score(self.handle, byref(one_pass))
+        _expect(problem)
+        return scores
 
     def move(self, cache: CacheView, source: NDArray[np.int32], target: NDArray[np.int32]) -> None:
         """Copy keys and values from slots to slots, in order."""

@@ -11,7 +11,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from fetchly_llm.backend import Cache, StepOutput
+from fetchly_llm.backend import Cache, StepOutput, WholeOutput
 from fetchly_llm.backends.processors import within_quota
 from fetchly_llm.backends.torch_reference.attention import ChunkAttention, TreeAttention
 from fetchly_llm.backends.torch_reference.kv_cache import KeyValueCache, StreamStart
@@ -221,7 +221,7 @@ class TorchReferenceBackend:
         if logit_rows:
             wanted = torch.tensor(tuple(logit_rows), device=self._device)
             logits = model.logits(states[self._config.num_layers]).index_select(0, wanted).contiguous().cpu().numpy()
-        return StepOutput(logits, {layer: states[layer][: len(tree)] for layer in self.tapped_layers})
+        return WholeOutput(logits, {layer: states[layer][: len(tree)] for layer in self.tapped_layers})
 
     @torch.inference_mode()
     def speculate(self, cache: Cache, anchors: Sequence[StreamAnchor]) -> tuple[StreamDraft, ...]:

@@ -13,7 +13,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from fetchly_llm.backend import Cache, StepOutput
+from fetchly_llm.backend import Cache, StepOutput, WholeOutput
 from fetchly_llm.backends.processors import within_quota
 from fetchly_llm.checkpoint import read_model_config
 from fetchly_llm.config import EngineConfig, ModelConfig
@@ -209,7 +209,7 @@ class TransformersBackend:
             found.append(self._forward(own, part + [part[-1]] * (self._width - len(part)), keep_logits=True))
         own.pending = tree
         rows = [own.length - whole + row for row in logit_rows]
-        return StepOutput(np.ascontiguousarray(np.concatenate(found)[rows]))
+        return WholeOutput(np.ascontiguousarray(np.concatenate(found)[rows]))
 
     def speculate(self, cache: Cache, anchors: Sequence[StreamAnchor]) -> tuple[StreamDraft, ...]:
         """Raises RequestInvalid: this back-end has no streams."""

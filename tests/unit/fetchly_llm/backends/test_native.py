@@ -5,6 +5,7 @@ import subprocess
 import sys
 from dataclasses import replace
 from pathlib import Path
+from typing import Literal
 
 import numpy as np
 import pytest
@@ -14,6 +15,7 @@ from safetensors.torch import save_file
 
 from fetchly_llm.backends.native.backend import MOST_NODES, NativeBackend
 from fetchly_llm.backends.native.kv_cache import KeyValueCache
+from fetchly_llm.backends.native.library import usable_kernels
 from fetchly_llm.backends.native.rotary import RotaryTable
 from fetchly_llm.backends.native.stored_tensor import StoredTensor
 from fetchly_llm.backends.registry import load_backend, native_obstacle
@@ -88,6 +90,33 @@ def test_angles_are_those_of_the_reference(scaling: RopeScaling | None) -> None:
     assert np.abs(expected.cosine[:, :half].numpy() - found.cosine).max() < 2e-3  # of 4096 turns, rounded once or twice
     assert np.abs(expected.sine[:, half:].numpy() - found.sine).max() < 2e-3
     assert np.abs(expected.cosine[:64, :half].numpy() - found.cosine[:64]).max() < 1e-5
+
+
+@pytest.mark.parametrize("precision", ["int8", "fp32"])
+@pytest.mark.parametrize("vocab_size", [WIDE.vocab_size, WIDE.vocab_size - 5])
+@pytest.mark.parametrize("threads", [1, 3])
+def test_a_logit_has_the_same_bits_whatever_else_is_asked(
+    precision: Literal["int8", "fp32"], vocab_size: int, threads: int
+) -> None:
+    config = replace(WIDE, vocab_size=vocab_size)
+    drawn = np.random.default_rng(7)
+    asked = [np.array([vocab_size - 1]), np.array([0, 15, 16, 17]), np.arange(vocab_size)]
+    asked += [np.sort(drawn.choice(vocab_size, size, replace=False)) for size in (1, 2, 40, 300, vocab_size // 2)]
+    for kernels in usable_kernels():
+        engine = EngineConfig(threads=threads, prefill_chunk=32)
+        backend = NativeBackend(config, random_tensors(config), engine, precision=precision, kernels=kernels)
+        cache = backend.new_cache(80)
+        backend.prefill(cache, [token % vocab_size for token in TOKENS[:32]])
+        tree = DraftTree((1, 2, 3), (-1, 0, 0), ("test",) * 3)
+        every = backend.step(cache, tree, range(3)).logits
+        output = backend.step(cache, tree, [2, 0])
+        for tokens in asked:
+            assert output.scores(0, tokens).tobytes() == every[2, tokens].tobytes()
+            assert output.scores(1, tokens).tobytes() == every[0, tokens].tobytes()
+        backend.step(cache, DraftTree.root(5), [0])  # what a step left stays, whatever runs after it
+        assert output.logits.tobytes() == every[[2, 0]].tobytes()
+        assert output.scores(0, asked[1]).tobytes() == every[2, asked[1]].tobytes()
+        backend.close()
 
 
 def test_logits_of_the_asked_rows(backend: NativeBackend, cache: KeyValueCache) -> None:

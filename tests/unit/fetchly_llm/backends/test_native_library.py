@@ -20,6 +20,7 @@ from fetchly_llm.backends.native.build import BuildFailed, build
 from fetchly_llm.backends.native.library import (
     VERSION,
     CacheView,
+    HeadPass,
     LibraryMissing,
     Pass,
     Shape,
@@ -33,7 +34,7 @@ from fetchly_llm.tree import DraftTree
 from tests.support.embedded_shape import WIDE
 from tests.support.native_kernels import needs_kernels
 from tests.support.native_model import random_tensors
-from tests.support.tiny_model import make_tiny_model
+from tests.support.tiny_model import HIDDEN, make_tiny_model
 
 SHAPE = {
     "vocab": 40, "hidden": 32, "inner": 32, "layers": 1, "heads": 2, "kv_heads": 1, "dim": 16, "tied": 1, "int8": 1
@@ -49,7 +50,9 @@ class Door:
         self.tokens = np.array([1, 2, 3, 4], dtype=np.int32)
         self.parents = np.array([-1, 0, 0, 2], dtype=np.int32)
         self.rows = np.array([0, 3], dtype=np.int32)
-        self.logits = np.zeros((4, 320), dtype=np.float32)
+        self.normed = np.zeros((4, HIDDEN), dtype=np.float32)
+        self.scores = np.zeros((2, 32), dtype=np.float32)
+        self.tiles = np.array([3, 19], dtype=np.int32)
         self.angles = np.zeros((128, 8), dtype=np.float32)
 
     def run(self, **changes: Any) -> bytes | None:
@@ -57,16 +60,28 @@ class Door:
             "cache": self.cache.view,
             "tokens": self.tokens.ctypes.data,
             "parents": self.parents.ctypes.data,
-            "logit_rows": self.rows.ctypes.data,
-            "logits": self.logits.ctypes.data,
+            "normed_rows": self.rows.ctypes.data,
+            "normed": self.normed.ctypes.data,
             "cosine": self.angles.ctypes.data,
             "sine": self.angles.ctypes.data,
             "angles": 128,
             "committed": 0,
             "rows": 4,
-            "logit_count": 2,
+            "normed_count": 2,
         }
         problem: bytes | None = library().native_run(self.backend._native.handle, byref(Pass(**{**sound, **changes})))
+        return problem
+
+    def score(self, **changes: Any) -> bytes | None:
+        sound = {
+            "normed": self.normed.ctypes.data,
+            "tiles": self.tiles.ctypes.data,
+            "scores": self.scores.ctypes.data,
+            "rows": 2,
+            "count": 2,
+        }
+        one_pass = HeadPass(**{**sound, **changes})
+        problem: bytes | None = library().native_score(self.backend._native.handle, byref(one_pass))
         return problem
 
 
@@ -80,8 +95,10 @@ def door(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Door]:
 @needs_kernels
 def test_a_sound_pass(door: Door) -> None:
     assert door.run() is None
-    assert door.logits[:2].any()
-    assert not door.logits[2:].any()
+    assert door.normed[:2].any()
+    assert not door.normed[2:].any()
+    assert door.score() is None
+    assert door.scores.any()
 
 
 @needs_kernels
@@ -90,13 +107,31 @@ def test_a_sound_pass(door: Door) -> None:
     [
         {"rows": 0}, {"rows": -1}, {"rows": 129}, {"rows": 2**31 - 1},
         {"committed": -1}, {"committed": 125}, {"committed": 2**31 - 1},
-        {"angles": 3}, {"angles": -1}, {"logit_count": -1}, {"logit_count": 5},
-        {"tokens": None}, {"parents": None}, {"logit_rows": None}, {"cosine": None}, {"sine": None},
+        {"angles": 3}, {"angles": -1}, {"normed_count": -1}, {"normed_count": 5},
+        {"tokens": None}, {"parents": None}, {"normed_rows": None}, {"cosine": None}, {"sine": None},
         {"cache": CacheView(None, None, 2)}, {"states": 64},
     ],
 )  # fmt: skip
 def test_numbers_that_do_not_fit(door: Door, changes: dict[str, Any]) -> None:
     assert door.run(**changes) is not None
+
+
+@needs_kernels
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"rows": 0}, {"rows": -1}, {"rows": 129}, {"count": -1}, {"count": 21}, {"count": 2**31 - 1},
+        {"normed": None}, {"scores": None},
+    ],
+)  # fmt: skip
+def test_a_head_of_numbers_that_do_not_fit(door: Door, changes: dict[str, Any]) -> None:
+    assert door.score(**changes) is not None
+
+
+@needs_kernels
+@pytest.mark.parametrize("values", [[3, 20], [-1, 3], [2**31 - 1, 0]])
+def test_tiles_that_the_head_has_not(door: Door, values: list[int]) -> None:
+    assert door.score(tiles=np.array(values, dtype=np.int32).ctypes.data) is not None
 
 
 @needs_kernels
@@ -113,7 +148,7 @@ def test_a_cache_of_no_blocks(door: Door, blocks: int) -> None:
         ("tokens", [1, 2, 3, 320]), ("tokens", [-1, 2, 3, 4]), ("tokens", [1, 2, 3, 2**31 - 1]),
         ("parents", [0, 0, 0, 2]), ("parents", [-1, 0, 0, 3]), ("parents", [-1, -1, 0, 2]), ("parents", [-1, 1, 0, 2]),
         ("parents", [-1, 0, 0, 2**31 - 1]), ("parents", [-2, 0, 0, 2]),
-        ("logit_rows", [0, 4]), ("logit_rows", [-1, 0]), ("logit_rows", [0, -(2**31)]),
+        ("normed_rows", [0, 4]), ("normed_rows", [-1, 0]), ("normed_rows", [0, -(2**31)]),
     ],
 )  # fmt: skip
 def test_arrays_that_do_not_fit(door: Door, name: str, values: list[int]) -> None:
@@ -158,6 +193,7 @@ def test_models_that_cannot_be_opened() -> None:
     assert library().native_open(None, b"generic", 1, byref(model)) is not None
     assert library().native_load(None, 0, 0, 0, None, 1, 1) is not None
     assert library().native_run(None, None) is not None
+    assert library().native_score(None, None) is not None
     assert not model
 
 

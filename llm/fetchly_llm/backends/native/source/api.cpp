@@ -16,7 +16,7 @@
 #endif
 
 namespace {
-constexpr int kVersion = 2;  // of the interface
+constexpr int kVersion = 3;  // of the interface
 constexpr int kMostThreads = 256;
 constexpr const char* kNotFinite = "not every number is finite";
 
@@ -98,6 +98,20 @@ EXPORT const char* native_load(Model* model, int32_t layer, int32_t part, int32_
 }
 
 EXPORT const char* native_run(Model* model, const Pass* pass) {
+    if (model == nullptr || pass == nullptr) return "an argument is missing";
+    std::lock_guard<std::mutex> lock(model->mutex());
+    if (const char* why = model->objection(*pass)) return why;
+    DefaultFloats floats;
+    try {
+        model->run(*pass);
+        return nullptr;
+    } catch (...) {
+        return "memory is too small for the pass";
+    }
+}
+
+// Logits of some tokens after rows of a pass.
+EXPORT const char* native_score(Model* model, const HeadPass* pass) {
     if (model == nullptr || pass == nullptr) return "an argument is missing";
     std::lock_guard<std::mutex> lock(model->mutex());
     if (const char* why = model->objection(*pass)) return why;

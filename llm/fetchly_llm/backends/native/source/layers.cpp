@@ -7,6 +7,7 @@ namespace {
 constexpr int kTilesAtOnce = 2;      // of a projection: more would share unevenly between threads
 constexpr int kHeadTilesAtOnce = 8;  // of the LM head
 constexpr int kSerialRows = 4;       // fewer rows are normalised sooner than threads are told of them
+constexpr int kSerialTiles = 48;     // of the LM head: fewer are multiplied sooner
 }  // namespace
 
 Layers::Layers(const Shape& shape, const Kernels& kernels, Pool& pool)
@@ -166,17 +167,19 @@ void Layers::feed_forward(const Layer& layer, int rows, const Adapters* adapters
     add_product(layer.down, inner_rows_, nullptr, rows, low);
 }
 
-void Layers::write_logits(const int32_t* rows, int count, const float* norm, const Matrix& head, float* logits,
-                          int stride) {
+void Layers::norm(const int32_t* rows, int count, const float* weight) {
     auto work = [&](int i, int) {
         float* normed = normed_.data() + int64_t(i) * shape_.hidden;
-        kernels_.norm(hidden(rows[i]), norm, shape_.epsilon, shape_.hidden, shape_.hidden, normed);
+        kernels_.norm(hidden(rows[i]), weight, shape_.epsilon, shape_.hidden, shape_.hidden, normed);
         kernels_.store(normed, shape_.hidden, hidden_rows_.whole(), i, 0);
     };
     if (count > kSerialRows)
         pool_.run(count, work);
     else
         for (int i = 0; i < count; i++) work(i, 0);
+}
+
+void Layers::write_logits(int count, const Matrix& head, float* logits, int stride) {
     const int vocab = shape_.vocab;
     pool_.run((head.tiles + kHeadTilesAtOnce - 1) / kHeadTilesAtOnce, [&](int item, int thread) {
         const int first = item * kHeadTilesAtOnce, tiles = std::min(kHeadTilesAtOnce, head.tiles - first);
@@ -192,4 +195,26 @@ void Layers::write_logits(const int32_t* rows, int count, const float* norm, con
             std::copy(own, own + columns, logits + int64_t(row) * stride + first * kLanes);
         }
     });
+}
+
+void Layers::score(const float* normed, int rows, const Matrix& head, const int32_t* tiles, int count, float* scores) {
+    const int stride = count * kLanes;
+    for (int row = 0; row < rows; row++)
+        kernels_.store(normed + int64_t(row) * shape_.hidden, shape_.hidden, hidden_rows_.whole(), row, 0);
+    auto work = [&](int item, int) {
+        const int end = std::min(count, (item + 1) * kHeadTilesAtOnce);
+        for (int first = item * kHeadTilesAtOnce, next; first < end; first = next) {  // tiles that follow each other
+            next = first + 1;
+            while (next < end && (tiles == nullptr || tiles[next] == tiles[next - 1] + 1)) next++;
+            kernels_.product(head, tiles == nullptr ? first : tiles[first], next - first, hidden_rows_.whole(), 0,
+                             rows, scores + int64_t(first) * kLanes, stride);
+        }
+    };
+    const int items = (count + kHeadTilesAtOnce - 1) / kHeadTilesAtOnce;
+    if (count * rows <= kSerialTiles) {
+        for (int item = 0; item < items; item++) work(item, 0);
+        return;
+    }
+    pool_.begin();
+    pool_.run(items, work);
 }

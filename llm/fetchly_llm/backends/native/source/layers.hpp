@@ -30,7 +30,7 @@ public:
     Layers(const Shape& shape, const Kernels& kernels, Pool& pool);
 
     float* hidden(int row) { return hidden_.data() + int64_t(row) * shape_.hidden; }  // of the residual stream
-    // Rows after `write_logits`: normed, and the same as inputs of products.
+    // Rows after `norm`: normed, and the same as inputs of products.
     const float* normed(int row) const { return normed_.data() + int64_t(row) * shape_.hidden; }
     const Rows& normed_rows() const { return hidden_rows_.whole(); }
 
@@ -41,8 +41,12 @@ public:
     // The rows of the pass through decoder layer `number`, with adapters where there are any. With `keys_only` it ends
     // when keys and values are written.
     void run(const Work& work, int number, const Layer& layer, const Adapters* adapters, bool keys_only);
-    // Final norm and LM head of `count` of the rows: logits[i][token], `stride` floats apart.
-    void write_logits(const int32_t* rows, int count, const float* norm, const Matrix& head, float* logits, int stride);
+    // The final norm of `count` of the rows, which the LM head reads.
+    void norm(const int32_t* rows, int count, const float* weight);
+    // The LM head of the first `count` rows after `norm`: logits[i][token], `stride` floats apart.
+    void write_logits(int count, const Matrix& head, float* logits, int stride);
+    // The same for `count` tiles of the head, in turn or those named, and for `rows` rows that are normed already.
+    void score(const float* normed, int rows, const Matrix& head, const int32_t* tiles, int count, float* scores);
 
 private:
     float* scratch(int thread) { return scratch_.data() + int64_t(thread) * 2 * scratch_size_; }

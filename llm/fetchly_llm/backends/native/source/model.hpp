@@ -9,20 +9,29 @@
 #include "streams.hpp"
 
 // One pass over `rows` tokens after `committed` ones. parents[r] < r is the row before row r on its path, -1 for row 0.
-// Keys and values of row r are written to slot committed + r. `logits` has `vocab` floats for each of `logit_rows`;
-// where `logits` is null, the pass only writes keys and values. `states`, which may be null, has room for what streams
-// start from: [tap][row][hidden]. cosine and sine: [position][dim / 2].
+// Keys and values of row r are written to slot committed + r. `normed` gets what the LM head reads of each of
+// `normed_rows`, `hidden` floats; where it is null, the pass only writes keys and values. `states`, which may be null,
+// has room for what streams start from: [tap][row][hidden]. cosine and sine: [position][dim / 2].
 struct Pass {
     Cache cache;
     const int32_t* tokens;
     const int32_t* parents;
-    const int32_t* logit_rows;
-    float* logits;
+    const int32_t* normed_rows;
+    float* normed;
     float* states;
     const float* cosine;
     const float* sine;
     int64_t angles;  // positions that cosine and sine have
-    int32_t committed, rows, logit_count;
+    int32_t committed, rows, normed_count;
+};
+
+// What the LM head makes of `rows` rows that passes left in `normed`, for `count` tiles of 16 tokens: scores[row][i][j]
+// is the logit of token 16 tiles[i] + j. Where `tiles` is null they are the first `count`.
+struct HeadPass {
+    const float* normed;
+    const int32_t* tiles;
+    float* scores;
+    int32_t rows, count;
 };
 
 class Model {
@@ -41,7 +50,9 @@ public:
 
     // Why a pass cannot be run; null where it can.
     const char* objection(const Pass& pass) const;
+    const char* objection(const HeadPass& pass) const;
     void run(const Pass& pass);
+    void run(const HeadPass& pass);
 
 private:
     void keep_states(const Pass& pass, int layers);

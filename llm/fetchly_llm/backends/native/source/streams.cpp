@@ -113,8 +113,8 @@ void Streams::run(const StreamPass& pass) {
     const Work work{plan_, Places{model_, pass.cache, own, aside}, pass.cosine, pass.sine};
     for (int number = shape_.first_layer; number < model_.layers; number++)
         layers_.run(work, number, model_weights_.layer(number), weights_.adapters(number), false);
-    layers_.write_logits(rows_.data(), rows, model_weights_.final_norm(), model_weights_.head(), logits_.data(),
-                         stride_);
+    layers_.norm(rows_.data(), rows, model_weights_.final_norm());
+    layers_.write_logits(rows, model_weights_.head(), logits_.data(), stride_);
     pool_.run(rows, [&](int row, int thread) { report(pass, row, scratch_[size_t(thread)]); });
 }
 

@@ -7,6 +7,7 @@ Everything random is drawn from a hash of seed, set, page and variant: the same 
 from __future__ import annotations
 
 import hashlib
+import json
 import math
 import random
 from collections import Counter
@@ -24,7 +25,7 @@ from fetchly.goods import Document, Page, Prompt
 from fetchly.lab.answers import Answer, AnswerWriter, unknown_fields
 from fetchly.lab.dataset import Dataset, GoldRecord
 from fetchly.lab.narrowing import without
-from fetchly.lab.silence import with_silent_fields
+from fetchly.lab.silence import Silence
 from fetchly.lab.truth import Truth, truth_of
 from fetchly.lab.variants import Variant, varied
 
@@ -128,6 +129,7 @@ class ExampleMaker:
         self.options = options or ExampleOptions()
         self._tokens = tokens
         self._read = read
+        self._silence = Silence()
         self._versions = {"format": FORMAT_VERSION, "model": tokens.model_digest}
 
     def of(self, dataset: Dataset, record: GoldRecord) -> Iterator[Example]:
@@ -154,7 +156,7 @@ class ExampleMaker:
         )
         document = page.document(options)
         if self.options.silent and not record.complete and rng.random() < self.options.silent:
-            asked = with_silent_fields(asked, document, rng)
+            asked = self._silence.ask(asked, document, rng)
         settled = self._settled(dataset.name, document, page.costs, asked)
         prompt, answer = settled.shown.prompt, settled.answer
         assert answer.text is not None
@@ -172,6 +174,7 @@ class ExampleMaker:
             answer=answer.text,
             versions=self._versions,
         )
+        self._silence.learn(json.loads(answer.text))
         self.tally.examples += 1
         self.tally.found.update(answer.found)
         self.tally.prompt_lengths.append(len(example.prompt_ids))

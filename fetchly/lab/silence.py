@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import random
 import re
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
@@ -314,24 +315,49 @@ def silent_fields(document: Document) -> Iterator[SilentField]:
     return (each for each in SILENT_FIELDS if (english or not each.english) and not each.sign.search(text))
 
 
-def with_silent_fields(asked: Variant, document: Document, rng: random.Random) -> Variant:
-    """The same question with up to four fields that the page is silent about, at any place among its own; as it is
-    where there is none, and where the schema is no object or allows no null for them.
+class Silence:
+    """Adds such fields to the questions of one run of examples, and counts what those have answered.
 
-    A field that the schema or the right answer knows under any name is never added.
+    A field is added only while examples have said it more often than they were silent: a model that always met a name
+    with null would learn to see the name, and no page.
     """
-    properties = asked.schema.get("properties")
-    if not isinstance(properties, Mapping):
-        return asked
-    known = {_key(name) for name in (*properties, *asked.truth.scored_as.values(), *_said(asked))}
-    known |= {_key(other) for name in tuple(known) for other in OTHER_NAMES.get(name, ())}
-    free = [each for each in silent_fields(document) if not known & {_key(name) for name in each.names}]
-    if not free:
-        return asked
-    chosen = _drawn(free, min(rng.randint(1, _MOST), 1 + len(free) // 3), rng)
-    members = list(properties.items())
-    camel = any(name != name.lower() for name in properties)
-    described = any("description" in part for part in properties.values())
+
+    def __init__(self) -> None:
+        self._said: Counter[str] = Counter()
+        self._silent: Counter[str] = Counter()
+
+    def learn(self, record: Any) -> None:
+        """The decoded answer of an example that was made."""
+        for name, value in record.items() if isinstance(record, Mapping) else ():
+            field = _FIELDS.get(_key(name))
+            if field is not None:
+                (self._silent if value in (None, []) else self._said)[field.names[0]] += 1
+
+    def ask(self, asked: Variant, document: Document, rng: random.Random) -> Variant:
+        """The same question with up to four fields that the page is silent about, at any place among its own; as it is
+        where there is none, and where the schema has no fields.
+
+        A field that the schema or the right answer knows under any name is never added.
+        """
+        properties = asked.schema.get("properties")
+        if not isinstance(properties, Mapping):
+            return asked
+        known = {_key(name) for name in (*properties, *asked.truth.scored_as.values(), *_said(asked))}
+        known |= {_key(other) for name in tuple(known) for other in OTHER_NAMES.get(name, ())}
+        free = [
+            each
+            for each in silent_fields(document)
+            if self._silent[each.names[0]] < self._said[each.names[0]] and not known & set(map(_key, each.names))
+        ]
+        if not free:
+            return asked
+        return _with(asked, _drawn(free, min(rng.randint(1, _MOST), 1 + len(free) // 3), rng), rng)
+
+
+def _with(asked: Variant, chosen: list[SilentField], rng: random.Random) -> Variant:
+    members = list(asked.schema["properties"].items())
+    camel = any(name != name.lower() for name, _ in members)
+    described = any("description" in part for _, part in members)
     names: list[str] = []
     for each in chosen:
         name = _written(rng.choice(each.names), camel)
@@ -361,3 +387,11 @@ def _key(name: str) -> str:
 def _written(name: str, camel: bool) -> str:
     first, *rest = name.split("_")
     return first + "".join(part.capitalize() for part in rest) if camel else name
+
+
+_FIELDS: Mapping[str, SilentField] = {
+    _key(name): field
+    for field in SILENT_FIELDS
+    for own in field.names
+    for name in (own, *OTHER_NAMES.get(own, ()), *(old for old, new in OTHER_NAMES.items() if own in new))
+}

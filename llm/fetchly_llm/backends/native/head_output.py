@@ -7,7 +7,6 @@ of a small model's weights, is read where a logit is wanted, by tiles of tokens.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -28,7 +27,7 @@ class HeadOutput:
         self._tiles = -(-vocab_size // TILE)
         self._normed = normed  # (rows, hidden_size)
 
-    @cached_property
+    @property
     def logits(self) -> NDArray[np.float32]:
         """Of all tokens after all rows: the weights are read once."""
         if not len(self._normed):
@@ -43,9 +42,6 @@ class HeadOutput:
         is_first[:1] = True
         np.not_equal(of_token[1:], of_token[:-1], out=is_first[1:])
         tiles = of_token[is_first].astype(np.int32)
-        if 2 * len(tiles) > self._tiles:
-            scores: NDArray[np.float32] = self.logits[row, tokens]
-        else:
-            found = self._native.score(self._normed[row : row + 1], len(tiles), tiles)[0]
-            scores = found[(np.cumsum(is_first) - 1) * TILE + tokens % TILE]
+        found = self._native.score(self._normed[row : row + 1], len(tiles), tiles)[0]
+        scores: NDArray[np.float32] = found[(np.cumsum(is_first) - 1) * TILE + tokens % TILE]
         return scores

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from fetchly.lab.silence import SILENT_FIELDS, silent_fields, with_silent_fields
+from fetchly.lab.silence import SILENT_FIELDS, Silence, silent_fields
 from fetchly.lab.variants import Variant
 from tests.support.answering import TEXT, answer_for, record_schema, stated
 from tests.support.documents import make_document
@@ -71,6 +71,14 @@ SCHEMA = record_schema(title=TEXT)
 ASKED = Variant(SCHEMA, stated({"title": "Notes of an old tree"}))
 
 
+def told(times: int = 1) -> Silence:
+    """After examples that have said every field so often."""
+    silence = Silence()
+    for _ in range(times):
+        silence.learn({each.names[-1]: "x" for each in SILENT_FIELDS})
+    return silence
+
+
 def test_every_field_has_its_signs_tried() -> None:
     assert set(SAID) == {each.names[0] for each in SILENT_FIELDS}
 
@@ -93,8 +101,8 @@ def test_signs_in_english_words_tell_nothing_of_other_pages(lang: str | None) ->
 def test_what_is_added_stands_anywhere_and_is_answered_with_null() -> None:
     orders, counts = set(), set()
     for seed in range(40):
-        more = with_silent_fields(ASKED, QUIET, random.Random(seed))
-        assert with_silent_fields(ASKED, QUIET, random.Random(seed)) == more
+        more = told().ask(ASKED, QUIET, random.Random(seed))
+        assert told().ask(ASKED, QUIET, random.Random(seed)) == more
         names = list(more.schema["properties"])
         added = set(names) - {"title"}
         assert sorted(more.schema["required"]) == sorted(names)
@@ -112,32 +120,56 @@ def test_what_the_question_knows_under_any_name_is_not_added() -> None:
     schema = record_schema(ean=TEXT, telephone=TEXT, contactEmail=TEXT)
     asked = Variant(schema, stated({"fax": "1"}, "ean", "telephone", "contactEmail"))
     page = make_document("Alter Baum", lang="de")
-    assert with_silent_fields(asked, page, random.Random(0)) is asked
+    assert told().ask(asked, page, random.Random(0)) is asked
 
 
 def test_names_are_written_as_the_schema_writes_its_own() -> None:
     asked = Variant(record_schema(pageTitle=TEXT), stated({"pageTitle": "Notes of an old tree"}))
-    names = {
-        name
-        for seed in range(60)
-        for name in with_silent_fields(asked, QUIET, random.Random(seed)).schema["properties"]
-    }
+    names = {name for seed in range(60) for name in told().ask(asked, QUIET, random.Random(seed)).schema["properties"]}
     assert not any("_" in name for name in names)
     assert any(name != name.lower() for name in names - {"pageTitle"})
 
 
 def test_a_schema_without_fields_stays_as_it_is() -> None:
     asked = Variant({"type": "array", "items": TEXT}, stated({}))
-    assert with_silent_fields(asked, QUIET, random.Random(0)) is asked
+    assert told().ask(asked, QUIET, random.Random(0)) is asked
+
+
+def test_no_name_is_met_with_null_more_often_than_with_a_value() -> None:
+    silence = Silence()
+    assert silence.ask(ASKED, QUIET, random.Random(0)) is ASKED, "nothing was said of anything yet"
+    silence.learn({"EAN": "4006381333931", "motor": "V8", "director": None})
+    silence.learn(["no object"])
+    met: list[str] = []
+    for seed in range(20):
+        more = silence.ask(ASKED, QUIET, random.Random(seed))
+        names = [name for name in more.schema["properties"] if name != "title"]
+        silence.learn(dict.fromkeys(names))
+        met += [each.names[0] for each in SILENT_FIELDS if each.names[0] in names or set(each.names) & set(names)]
+    assert sorted(met) == ["engine", "gtin"]
+
+
+@pytest.mark.parametrize(("name", "concept"), [("yields", "servings"), ("cost", "price"), ("stock", "availability")])
+def test_what_was_said_is_known_by_the_other_names_of_the_sets(name: str, concept: str) -> None:
+    silence = Silence()
+    silence.learn({name: "x"})
+    more = silence.ask(ASKED, QUIET, random.Random(0))
+    (added,) = more.truth.absent
+    assert added in next(each.names for each in SILENT_FIELDS if each.names[0] == concept)
 
 
 def test_a_share_of_the_examples_asks_for_what_the_page_does_not_say(tmp_path: Path) -> None:
-    data = dataset(tmp_path / "things", *(gold(number) for number in range(1, 13)))
-    plain, _ = made(data, variants=2, seed=3)
-    some, _ = made(data, variants=2, seed=3, silent=0.5)
-    every, _ = made(data, variants=2, seed=3, silent=1.0)
-    nulls = [
-        [sum(value is None for value in json.loads(e.answer).values()) for e in row] for row in (plain, some, every)
-    ]
-    assert sum(nulls[0]) < sum(nulls[1]) < sum(nulls[2])
-    assert all(more > few for few, more in zip(nulls[0], nulls[2], strict=True))
+    said = {**gold(1), "expected": {"title": "Jug 1", "sku": "J-1"}, "usable": ["title", "sku"], "missing": []}
+    pages = {f"p{number}": "<html lang=en><h1>Jug</h1><p>J-1 fax 030 a@b.test" for number in range(1, 9)}
+    pages |= {f"p{number}": "<html lang=en><h1>Jug</h1><p>Nothing else." for number in range(9, 20)}
+    lines = [{**said, "id": f"p{number}", "expected": {"title": "Jug", "sku": "J-1"}} for number in range(1, 9)]
+    quiet = {**said, "expected": {"title": "Jug"}, "usable": ["title"]}
+    lines += [{**quiet, "id": f"p{number}"} for number in range(9, 20)]
+    data = dataset(tmp_path / "things", *lines, pages=pages)
+    counts = []
+    for share in (0.0, 0.1, 1.0):
+        examples, _ = made(data, variants=2, seed=3, silent=share)
+        answers = [json.loads(example.answer) for example in examples]
+        counts.append(sum(value is None for answer in answers for value in answer.values()))
+        assert counts[-1] <= sum("J-1" in answer.values() for answer in answers)
+    assert counts[0] == 0 < counts[1] < counts[2]

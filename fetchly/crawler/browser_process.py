@@ -22,7 +22,15 @@ from typing import TYPE_CHECKING, TypeVar
 import psutil
 
 from fetchly.crawler.browser_memory import end_hoarders
-from fetchly.crawler.chromium import ARGUMENTS, UNWANTED_ARGUMENTS, BrowserMissing, find_chromium, sandbox_here
+from fetchly.crawler.chromium import (
+    ARGUMENTS,
+    UNWANTED_ARGUMENTS,
+    BrowserMissing,
+    find_chromium,
+    folders_of,
+    sandbox_here,
+    socket_folder,
+)
 from fetchly.crawler.proxy import EgressProxy
 from fetchly.crawler.storage_state import StorageState
 from fetchly.egress import EgressGate
@@ -38,8 +46,6 @@ CLOSE_S = 5.0
 TAB_S = 10.0  # far more than it takes: where all cores are busy, a browser is slow, and not hung
 ORIGIN_S = 1.0  # each site of a storage state is opened to set its localStorage
 PAGES_PER_BROWSER = 100
-_LONGEST_SOCKET = 103  # bytes of a path: 107 on Linux, 103 on macOS (sun_path of unix(7), without its final zero)
-_LOCK = "/org.chromium.Chromium.XXXXXX/SingletonSocket"
 """A browser's memory grows from page to page."""
 
 
@@ -254,7 +260,7 @@ class BrowserProcess:
         processes = (await session.send("SystemInfo.getProcessInfo"))["processInfo"]
         pid = next(int(process["id"]) for process in processes if process["type"] == "browser")
         profile = _profile_of(pid)
-        running = Running(browser, pid, _parent_of(pid), profile, _folders_of(profile))
+        running = Running(browser, pid, _parent_of(pid), profile, folders_of(profile))
         running.watch = asyncio.ensure_future(end_hoarders(pid, running.note_hoarder))
         self._driver_pid = running.driver
         self._all.append(running)
@@ -268,7 +274,7 @@ class BrowserProcess:
             ignore_default_args=list(UNWANTED_ARGUMENTS),
             chromium_sandbox=sandbox,
             headless=True,
-            env={**os.environ, "TMPDIR": str(_socket_folder())},
+            env={**os.environ, "TMPDIR": str(socket_folder())},
             timeout=LAUNCH_S * 1000,
             proxy={
                 "server": self.proxy.url,
@@ -380,25 +386,6 @@ def _kill(running: Running) -> None:
             os.killpg(running.pid, signal.SIGKILL)
         else:
             os.kill(running.pid, signal.SIGKILL)
-
-
-def _socket_folder() -> Path:
-    """Where Chromium makes a folder for the socket of its one-instance lock. It does not start where the socket's path
-    is longer than the system lets it be, as below a deep folder for temporary files."""
-    own = tempfile.gettempdir()
-    is_long = len(os.fsencode(own)) + len(_LOCK) > _LONGEST_SOCKET
-    return Path("/tmp" if is_long and os.access("/tmp", os.W_OK) else own)
-
-
-def _folders_of(profile: Path | None) -> tuple[Path, ...]:
-    """The profile, and the folder that holds the socket of Chromium's one-instance lock."""
-    if profile is None:
-        return ()
-    try:
-        lock = Path(os.readlink(profile / "SingletonSocket")).parent
-    except OSError:
-        return (profile,)
-    return (profile, lock) if lock.parent in (profile.parent, _socket_folder()) else (profile,)
 
 
 def _remove(folders: tuple[Path, ...]) -> None:

@@ -8,6 +8,7 @@ import shutil
 import stat
 import subprocess
 import sys
+import tempfile
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -124,6 +125,10 @@ ARGUMENTS = (
 UNWANTED_ARGUMENTS = ("--disable-popup-blocking", "--disable-ipc-flooding-protection", "--enable-unsafe-swiftshader")
 
 
+_LONGEST_SOCKET = 103  # bytes of a path: 107 on Linux, 103 on macOS (sun_path of unix(7), without its final zero)
+_LOCK = "/org.chromium.Chromium.XXXXXX/SingletonSocket"
+
+
 class BrowserMissing(ConfigurationError):
     """There is no browser to render pages with."""
 
@@ -227,3 +232,22 @@ def sandbox_here(browser: Path) -> Sandbox:
     if done.returncode == 0:
         return Sandbox(True)
     return Sandbox(False, "the kernel, or the container, refuses user namespaces")
+
+
+def socket_folder() -> Path:
+    """Where Chromium makes a folder for the socket of its one-instance lock, by TMPDIR. It does not start where the
+    socket's path is longer than the system lets it be, as below a deep folder for temporary files."""
+    own = tempfile.gettempdir()
+    is_long = len(os.fsencode(own)) + len(_LOCK) > _LONGEST_SOCKET
+    return Path("/tmp" if is_long and os.access("/tmp", os.W_OK) else own)
+
+
+def folders_of(profile: Path | None) -> tuple[Path, ...]:
+    """The profile, and the folder that holds the socket of Chromium's one-instance lock."""
+    if profile is None:
+        return ()
+    try:
+        lock = Path(os.readlink(profile / "SingletonSocket")).parent
+    except OSError:
+        return (profile,)
+    return (profile, lock) if lock.parent in (profile.parent, socket_folder()) else (profile,)

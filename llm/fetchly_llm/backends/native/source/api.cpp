@@ -54,6 +54,20 @@ const Kernels* usable(const char* name) {
 #endif
     return nullptr;
 }
+
+template <typename AnyPass>
+const char* run(Model* model, const AnyPass* pass) {
+    if (model == nullptr || pass == nullptr) return "an argument is missing";
+    std::lock_guard<std::mutex> lock(model->mutex());
+    if (const char* why = model->objection(*pass)) return why;
+    DefaultFloats floats;
+    try {
+        model->run(*pass);
+        return nullptr;
+    } catch (...) {
+        return "memory is too small for the pass";
+    }
+}
 }  // namespace
 
 EXPORT int32_t native_version() { return kVersion; }
@@ -97,32 +111,10 @@ EXPORT const char* native_load(Model* model, int32_t layer, int32_t part, int32_
     }
 }
 
-EXPORT const char* native_run(Model* model, const Pass* pass) {
-    if (model == nullptr || pass == nullptr) return "an argument is missing";
-    std::lock_guard<std::mutex> lock(model->mutex());
-    if (const char* why = model->objection(*pass)) return why;
-    DefaultFloats floats;
-    try {
-        model->run(*pass);
-        return nullptr;
-    } catch (...) {
-        return "memory is too small for the pass";
-    }
-}
+EXPORT const char* native_run(Model* model, const Pass* pass) { return run(model, pass); }
 
 // Logits of some tokens after rows of a pass.
-EXPORT const char* native_score(Model* model, const HeadPass* pass) {
-    if (model == nullptr || pass == nullptr) return "an argument is missing";
-    std::lock_guard<std::mutex> lock(model->mutex());
-    if (const char* why = model->objection(*pass)) return why;
-    DefaultFloats floats;
-    try {
-        model->run(*pass);
-        return nullptr;
-    } catch (...) {
-        return "memory is too small for the pass";
-    }
-}
+EXPORT const char* native_score(Model* model, const HeadPass* pass) { return run(model, pass); }
 
 // Give a model streams, which have yet to be loaded.
 EXPORT const char* native_open_streams(Model* model, const StreamShape* shape) {

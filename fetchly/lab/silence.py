@@ -318,8 +318,8 @@ def silent_fields(document: Document) -> Iterator[SilentField]:
 class Silence:
     """Adds such fields to the questions of one run of examples, and counts what those have answered.
 
-    A field is added only while examples have said it more often than they were silent: a model that always met a name
-    with null would learn to see the name, and no page.
+    A field is called only by names that examples have answered with a value more often than with null: a model that
+    always met a name with null would learn to see the name, and no page.
     """
 
     def __init__(self) -> None:
@@ -329,9 +329,7 @@ class Silence:
     def learn(self, record: Any) -> None:
         """The decoded answer of an example that was made."""
         for name, value in record.items() if isinstance(record, Mapping) else ():
-            field = _FIELDS.get(_key(name))
-            if field is not None:
-                (self._silent if value in (None, []) else self._said)[field.names[0]] += 1
+            (self._silent if value in (None, []) else self._said)[_key(name)] += 1
 
     def ask(self, asked: Variant, document: Document, rng: random.Random) -> Variant:
         """The same question with up to four fields that the page is silent about, at any place among its own; as it is
@@ -345,13 +343,16 @@ class Silence:
         known = {_key(name) for name in (*properties, *asked.truth.scored_as.values(), *_said(asked))}
         known |= {_key(other) for name in tuple(known) for other in OTHER_NAMES.get(name, ())}
         free = [
-            each
+            replace(each, names=names)
             for each in silent_fields(document)
-            if self._silent[each.names[0]] < self._said[each.names[0]] and not known & set(map(_key, each.names))
+            if not known & set(map(_key, each.names)) and (names := self._balanced(each.names))
         ]
         if not free:
             return asked
         return _with(asked, _drawn(free, min(rng.randint(1, _MOST), 1 + len(free) // 3), rng), rng)
+
+    def _balanced(self, names: tuple[str, ...]) -> tuple[str, ...]:
+        return tuple(name for name in names if self._silent[name] < self._said[name])
 
 
 def _with(asked: Variant, chosen: list[SilentField], rng: random.Random) -> Variant:
@@ -387,11 +388,3 @@ def _key(name: str) -> str:
 def _written(name: str, camel: bool) -> str:
     first, *rest = name.split("_")
     return first + "".join(part.capitalize() for part in rest) if camel else name
-
-
-_FIELDS: Mapping[str, SilentField] = {
-    _key(name): field
-    for field in SILENT_FIELDS
-    for own in field.names
-    for name in (own, *OTHER_NAMES.get(own, ()), *(old for old, new in OTHER_NAMES.items() if own in new))
-}

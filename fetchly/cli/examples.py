@@ -11,6 +11,7 @@ def examples(
     datasets: list[Path] = typer.Argument(help="Folders with SPLIT.jsonl and html/ (docs/eval.md)."),
     output: Path | None = typer.Option(None, "-o", "--output", help="File, .jsonl or .jsonl.gz. Default: stdout."),
     split: str = typer.Option("train", help="Which SPLIT.jsonl."),
+    skip: int = typer.Option(0, min=0, help="Pages of that sample that come first and are left out."),
     limit: int | None = typer.Option(None, min=1, help="Pages of each set, a fixed random sample."),
     variants: int = typer.Option(1, min=1, help="Examples a page: the schema as it is, then variations of it."),
     structured: float = typer.Option(0.5, min=0.0, max=1.0, help="Share of examples that show JSON-LD, meta tags ..."),
@@ -32,7 +33,7 @@ def examples(
     from fetchly.cli.dataset_progress import DatasetProgress
     from fetchly.cli.progress import ProgressBar
     from fetchly.document.worker import DocumentReader
-    from fetchly.errors import DocumentError
+    from fetchly.errors import ConfigurationError, DocumentError
     from fetchly.extraction.local import LocalGenerator
     from fetchly.extraction.prompt import PAGE_BUDGET
     from fetchly.lab.dataset import Dataset, check_names
@@ -48,7 +49,9 @@ def examples(
         try:
             maker = ExampleMaker(generator, reader.read, options)
             for dataset in opened:
-                records = dataset.records(limit)
+                records = dataset.records(None if limit is None else skip + limit)[skip:]
+                if not records:
+                    raise ConfigurationError(f"--skip {skip} leaves no page", where=dataset.name, hint="skip fewer")
                 with DatasetProgress(dataset.name, len(records), quiet) as progress:
                     for record in records:
                         progress.step(record.id)

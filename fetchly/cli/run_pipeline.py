@@ -109,6 +109,7 @@ def _run(
 
 
 def _dry_run(loaded: Pipeline, count: int, limit: int | None, quiet: bool) -> int:
+    from fetchly.cli.crawl import exit_code
     from fetchly.cli.crawl_progress import CrawlDisplay
     from fetchly.cli.output import RecordWriter
     from fetchly.cli.progress import ProgressBar
@@ -118,10 +119,12 @@ def _dry_run(loaded: Pipeline, count: int, limit: int | None, quiet: bool) -> in
     printed = 0
     with ProgressBar(quiet) as progress, CrawlDisplay(quiet) as display:
         rows = dry_run(loaded, count, limit=limit, report=display.fail, progress=progress, should_stop=display.tick)
-        for row in rows:
-            writer.add(row)
-            printed += 1
-    return 0 if printed else 1
+        try:
+            while True:
+                writer.add(next(rows))
+                printed += 1
+        except StopIteration as end:
+            return 0 if printed else exit_code(end.value) or 1
 
 
 def _exit_code(summary: RunSummary, file: Path) -> int:

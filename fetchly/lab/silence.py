@@ -20,7 +20,9 @@ from fetchly.lab.variants import OTHER_NAMES, Variant
 
 _MOST = 4
 _BARE = 0.2
-"""Most fields that are added; share of them without a description where the schema describes its own."""
+_SAID = 2
+"""Most fields that are added; share of them without a description where the schema describes its own; values that a
+name has been answered with for each null."""
 
 _TEXT: Mapping[str, Any] = {"type": ["string", "null"], "x-verbatim": True}
 _TEXTS: Mapping[str, Any] = {"type": ["array", "null"], "items": {"type": "string", "x-verbatim": True}}
@@ -318,8 +320,8 @@ def silent_fields(document: Document) -> Iterator[SilentField]:
 class Silence:
     """Adds such fields to the questions of one run of examples, and counts what those have answered.
 
-    A field is called only by names that examples have answered with a value more often than with null: a model that
-    always met a name with null would learn to see the name, and no page.
+    A field is called only by names that examples have answered with a value twice as often as with null: a model that
+    always met a name with null would learn to see the name, and no page, and who asks for a field mostly has reason to.
     """
 
     def __init__(self) -> None:
@@ -352,7 +354,7 @@ class Silence:
         return _with(asked, _drawn(free, min(rng.randint(1, _MOST), 1 + len(free) // 3), rng), rng)
 
     def _balanced(self, names: tuple[str, ...]) -> tuple[str, ...]:
-        return tuple(name for name in names if self._silent[name] < self._said[name])
+        return tuple(name for name in names if _SAID * (self._silent[name] + 1) <= self._said[name])
 
 
 def _with(asked: Variant, chosen: list[SilentField], rng: random.Random) -> Variant:

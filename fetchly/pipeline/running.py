@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import collections.abc
 import os
 import threading
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import closing
 from typing import Any, TypeVar
 
+from fetchly.crawling.summary import CrawlSummary
 from fetchly.extraction.generator import Generator
 from fetchly.pipeline.opened_client import RunOptions, crawl_options, open_client
 from fetchly.pipeline.page_choice import PageChoice
@@ -85,9 +87,9 @@ def dry_run(
     generator: Generator | None = None,
     progress: Any = None,
     should_stop: Callable[[], bool] = lambda: False,
-) -> Iterator[Any]:
-    """The first `count` rows, transformed. No sink is opened, and no state is left. Errors as `run`; Interrupted once
-    `should_stop` answers True."""
+) -> collections.abc.Generator[Any, None, CrawlSummary | None]:
+    """The first `count` rows, transformed; at the end what came of the crawl, where it ended before them. No sink is
+    opened, and no state is left. Errors as `run`; Interrupted once `should_stop` answers True."""
     from fetchly.pipeline.beginning import subject_of
 
     choice = PageChoice(pipeline)
@@ -107,11 +109,12 @@ def dry_run(
                 yield row.value
             left -= len(page.rows)
             if left <= 0:
-                return
+                return None
         crawl.end()
         complaint = choice.complaint(crawl.summary)
         if complaint is not None:
             report(complaint)
+        return crawl.summary
 
 
 def _tell(rejected: tuple[Rejected, ...], report: Say) -> None:

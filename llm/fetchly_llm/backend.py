@@ -116,11 +116,14 @@ class Backend(Protocol):
         Writes nothing that a later `commit` does not claim; `cache.length` is unchanged.
         """
 
-    def speculate(self, cache: Cache, anchors: Sequence[StreamAnchor]) -> tuple[StreamDraft, ...]:
+    def speculate(
+        self, cache: Cache, anchors: Sequence[StreamAnchor], vocabulary: NDArray[np.int64] | None = None
+    ) -> tuple[StreamDraft, ...]:
         """Run the streams from `anchors`, one draft each. Changes no bit of the main stream and nothing in the cache.
 
-        Allowed between a step and the next: before `commit` from any node of its tree, after it from the last node
-        of the committed path. Raises RequestInvalid otherwise, and where the model has no streams.
+        They propose of the tokens `vocabulary`, ascending and no fewer than a draft's best, or of all. Allowed between
+        a step and the next: before `commit` from any node of its tree, after it from the last node of the committed
+        path. Raises RequestInvalid otherwise, and where the model has no streams.
         """
 
     def commit(self, cache: Cache, path: Sequence[int]) -> None:

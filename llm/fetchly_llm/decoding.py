@@ -218,11 +218,12 @@ class Decoding:
             self._streams.load(None)
 
     def _speculate(self, anchors: Sequence[StreamAnchor]) -> tuple[StreamDraft, ...]:
+        assert self._streams is not None
         self.tally.stream_passes += 1
         if self._allowance is not None:
             self._rests.charge(StreamSource.name, self._allowance.charge(len(anchors)))
         with self._clock.measure("stream"):
-            return self._backend.speculate(self._cache, anchors)
+            return self._backend.speculate(self._cache, anchors, self._streams.vocabulary)
 
     def _chooser(self, draft: Draft, output: StepOutput, position: int) -> Choose:
         """The target's token after a node, by the request's way of verifying."""

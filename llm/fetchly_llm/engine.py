@@ -23,6 +23,7 @@ from fetchly_llm.request import Generation, GenerationRequest, StreamMode, Verif
 from fetchly_llm.safetensors_file import read_metadata
 from fetchly_llm.sampling import GumbelNoise, check_sampling
 from fetchly_llm.speculation.calibration import Calibration
+from fetchly_llm.speculation.draft_vocabulary import DraftTokens
 from fetchly_llm.speculation.grow import FORCED
 from fetchly_llm.speculation.line_ends import LineEnds
 from fetchly_llm.speculation.lookup import LookupSource
@@ -140,6 +141,10 @@ class Engine:
     def _line_ends(self) -> LineEnds:
         return LineEnds(self._grammars.spellings)
 
+    @cached_property
+    def _draft_tokens(self) -> DraftTokens:
+        return DraftTokens(self._grammars.spellings, self._backend.config.vocab_size)
+
     def _check_open(self) -> None:
         if self._closed:
             raise RequestInvalid("the engine is closed", hint="open a new client")
@@ -217,7 +222,8 @@ class Engine:
                 )
             elif name == StreamSource.name:
                 shared = noise if request.verify == "match" else None
-                sources.append(StreamSource(request.prompt_ids, request.sampling.temperature, shared))
+                few = self._draft_tokens.vocabulary(request.prompt_ids) if request.schema is not None else None
+                sources.append(StreamSource(request.prompt_ids, request.sampling.temperature, shared, few))
             elif name != FORCED:
                 sources.append(self._other_sources[name](request))
         return sources

@@ -15,6 +15,7 @@ from statistics import median
 from time import perf_counter
 from typing import Any
 
+import numpy as np
 import platformdirs
 
 from fetchly_llm.backend import Backend
@@ -25,6 +26,7 @@ from fetchly_llm.tree import DraftTree
 
 ROWS = (1, 2, 3, 4, 6, 8, 12, 16)
 _CONTEXT = 512
+_CHOICES = 1024  # of the draft vocabulary of a page, and no two of them neighbours
 _REPEATS = 5
 _FILE = "step-costs.json"
 
@@ -46,7 +48,8 @@ def load_or_measure(backend: Backend, folder: Path | None = None) -> CostCurve:
 
 def measure(backend: Backend, rows: Sequence[int] = ROWS, context: int = _CONTEXT) -> CostCurve:
     """Time steps over chains after `context` tokens, and passes of streams where there are any: the median of a few,
-    interleaved, made monotone. Where a back-end leaves the LM head for when a logit is looked at, that is left out.
+    interleaved, made monotone. Streams choose from as many tokens as a page has. Where a back-end leaves the LM head
+    for when a logit is looked at, that is left out.
 
     Of `rows`, those that a model of few positions has room for.
     """
@@ -55,6 +58,7 @@ def measure(backend: Backend, rows: Sequence[int] = ROWS, context: int = _CONTEX
     cache = backend.new_cache(context + max(rows))
     backend.prefill(cache, [token % backend.config.vocab_size for token in range(context)])
     anchors = range(1, FUSED_ANCHORS + 1) if backend.streams else range(0)
+    vocabulary = np.arange(0, backend.config.vocab_size, max(1, backend.config.vocab_size // _CHOICES), dtype=np.int64)
     steps: list[list[float]] = [[] for _ in rows]
     passes: list[list[float]] = [[] for _ in anchors]
     for _ in range(_REPEATS + 1):
@@ -63,7 +67,7 @@ def measure(backend: Backend, rows: Sequence[int] = ROWS, context: int = _CONTEX
             spent.append(_milliseconds(partial(backend.step, cache, tree, range(count))))
         for spent, count in zip(passes, anchors, strict=True):
             starts = [StreamAnchor(node % rows[-1], 0) for node in range(count)]
-            spent.append(_milliseconds(partial(backend.speculate, cache, starts)))
+            spent.append(_milliseconds(partial(backend.speculate, cache, starts, vocabulary)))
     return CostCurve(tuple(rows), _rising(steps), _rising(passes))
 
 
@@ -80,7 +84,7 @@ def _rising(spent: Sequence[Sequence[float]]) -> tuple[float, ...]:
 
 def _key(backend: Backend) -> str:
     facts = (
-        "layers alone",  # the head's share goes with the accepted nodes, not with those drafted
+        "layers alone, streams over few tokens",  # a step's head goes with the accepted nodes, not with those drafted
         platform.node(),
         platform.processor(),
         backend.identity,

@@ -13,6 +13,8 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from fetchly_llm.errors import RequestInvalid
+
 
 @dataclass(frozen=True, slots=True)
 class StreamAnchor:
@@ -53,3 +55,13 @@ class StreamDraft:
             return own
         corrected: NDArray[np.float32] = self.logits[stream] + self.successors.bias(stream, previous)
         return corrected
+
+
+def check_vocabulary(vocabulary: NDArray[np.int64] | None, top: int, vocab_size: int) -> None:
+    """Raises RequestInvalid for a draft vocabulary of fewer tokens than `top`, or whose ids do not ascend in range."""
+    if vocabulary is None:
+        return
+    if len(vocabulary) < top:
+        raise RequestInvalid(f"streams propose {top} tokens, and the draft vocabulary has {len(vocabulary)}")
+    if not (vocabulary[0] >= 0 and vocabulary[-1] < vocab_size and (np.diff(vocabulary) > 0).all()):
+        raise RequestInvalid(f"a draft vocabulary is of ids below {vocab_size}, each once and ascending")

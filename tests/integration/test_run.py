@@ -211,6 +211,16 @@ def test_a_dry_run_prints_rows_and_leaves_nothing(
     assert "dry run" in capsys.readouterr().err
 
 
+def test_a_dry_run_without_a_row_ends_as_its_crawl_does(site: CrawlSite, tmp_path: Path) -> None:
+    """Refused is 5, as of a run; anything else that leaves nothing to print is 1."""
+    absent = saved(items(site.url("/absent")), tmp_path)
+    assert run(["run", str(absent), "--dry-run", "3"]) == 1
+    site.fixed["/robots.txt"] = Reply(b"User-agent: *\nDisallow: /\n", content_type="text/plain")
+    refused = saved(items(site.url()), tmp_path)
+    assert run(["run", str(refused), "--dry-run", "3"]) == 5
+    assert run(["run", str(refused)]) == 5
+
+
 def test_the_command_line_writes_to_stdout_where_there_is_no_sink(
     site: CrawlSite, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

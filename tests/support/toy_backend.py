@@ -221,7 +221,9 @@ class ToyBackend:
             logits[row] = self.law(*self._before(own, node), tree.tokens[node])[: self._config.vocab_size]
         return WholeOutput(logits)
 
-    def speculate(self, cache: Cache, anchors: Sequence[StreamAnchor]) -> tuple[StreamDraft, ...]:
+    def speculate(
+        self, cache: Cache, anchors: Sequence[StreamAnchor], vocabulary: NDArray[np.int64] | None = None
+    ) -> tuple[StreamDraft, ...]:
         own = _own(cache)
         if self._streams is None or own.tree is None:
             raise RequestInvalid("there is no step for streams to start from, or there are no streams")

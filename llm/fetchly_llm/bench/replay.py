@@ -119,7 +119,9 @@ class ReplayBackend:
             self._logits[row, favourites.tokens] = favourites.logits
         return WholeOutput(self._logits[: len(logit_rows)])
 
-    def speculate(self, cache: Cache, anchors: Sequence[StreamAnchor]) -> tuple[StreamDraft, ...]:
+    def speculate(
+        self, cache: Cache, anchors: Sequence[StreamAnchor], vocabulary: NDArray[np.int64] | None = None
+    ) -> tuple[StreamDraft, ...]:
         """Raises RequestInvalid: there are no streams."""
         raise RequestInvalid("a replay has no streams")
 

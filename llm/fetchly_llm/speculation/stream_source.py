@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fetchly_llm.speculation.draft import Proposal
+from fetchly_llm.speculation.draft_vocabulary import DraftVocabulary
 from fetchly_llm.speculation.source import Candidate
 from fetchly_llm.streams import StreamDraft
 
@@ -22,20 +23,30 @@ class StreamSource:
     token comes first, those that look further ahead are right too seldom to pay for a pass.
     With `noise`, candidates are ranked by logit + T * g as the target's are: g(position) is the noise that the target's
     token there will be drawn with, which sample-and-match may share (Gumbel coupling, Daliri et al. 2024, arXiv
-    2408.07978), and rejection sampling may not.
+    2408.07978), and rejection sampling may not. `vocabulary` is what streams propose of; any token where there is none.
     """
 
     name = "streams"
 
     def __init__(
-        self, prompt_ids: Sequence[int], temperature: float, noise: Callable[[int], NDArray[np.float64]] | None = None
+        self,
+        prompt_ids: Sequence[int],
+        temperature: float,
+        noise: Callable[[int], NDArray[np.float64]] | None = None,
+        vocabulary: DraftVocabulary | None = None,
     ) -> None:
         self._next = len(prompt_ids)  # the absolute position of the token that comes after the output so far
         self._temperature = temperature
         self._noise = noise if temperature > 0.0 else None
+        self._vocabulary = vocabulary
         self._last = prompt_ids[-1]
         self._make: Callable[[], StreamDraft] | None = None
         self._draft: StreamDraft | None = None
+
+    @property
+    def vocabulary(self) -> NDArray[np.int64] | None:
+        """The tokens that a pass of streams is to choose from, ascending; None for all."""
+        return self._vocabulary.tokens if self._vocabulary is not None else None
 
     def load(self, make: Callable[[], StreamDraft] | None) -> None:
         """`make` runs the streams of the last accepted node; None where they were not run."""
@@ -46,6 +57,8 @@ class StreamSource:
         """The output has grown by `tokens`."""
         self._next += len(tokens)
         self._last = tokens[-1] if tokens else self._last
+        if self._vocabulary is not None:
+            self._vocabulary.extend(tokens)
 
     def propose(self, path: Sequence[int]) -> Sequence[Candidate]:
         """The best candidates of the stream that looks at the position after `path`."""

@@ -212,12 +212,15 @@ class NativeBackend:
         own.start = StreamStart(tree, states) if states is not None else None
         return HeadOutput(self._native, self._config.vocab_size, normed[places])
 
-    def speculate(self, cache: Cache, anchors: Sequence[StreamAnchor]) -> tuple[StreamDraft, ...]:
+    def speculate(
+        self, cache: Cache, anchors: Sequence[StreamAnchor], vocabulary: NDArray[np.int64] | None = None
+    ) -> tuple[StreamDraft, ...]:
         """One pass of the streams of all `anchors` through the model's upper layers; the cache is only read.
 
-        Raises RequestInvalid as the interface says, for unknown tokens, and for a fork or a truncated cache, which
-        have no last step; NonFiniteLogits where streams propose what is no number. Streams past the model's last
-        position are computed like any other. `following` is not looked at where the streams have no part for it.
+        Raises RequestInvalid as the interface says, for unknown tokens, a `vocabulary` that is not one, and for a fork
+        or a truncated cache, which have no last step; NonFiniteLogits where streams propose what is no number. Streams
+        past the model's last position are computed like any other. `following` is not looked at where the streams have
+        no part for it.
         """
         own, decoder = _own(cache), self._decoder
         if decoder is None:
@@ -226,7 +229,7 @@ class NativeBackend:
         if start is None:
             raise RequestInvalid("there is no step for streams to start from: prefill, truncate and fork leave none")
         self._check_anchors(start, anchors)
-        return decoder.drafts(own, start, anchors, self._rotary)
+        return decoder.drafts(own, start, anchors, self._rotary, vocabulary)
 
     def commit(self, cache: Cache, path: Sequence[int]) -> None:
         """Keep the nodes `path` of the last step. Raises RequestInvalid where they are not a path from its root."""

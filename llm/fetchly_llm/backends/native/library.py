@@ -8,7 +8,7 @@ from ctypes import POINTER, c_char_p, c_float, c_int32, c_int64, c_void_p
 from functools import cache
 from pathlib import Path
 
-VERSION = 3
+VERSION = 4
 """Of the interface; the library says the same, or was built from other sources."""
 BITS = 1
 """Of what the kernels compute for the model's own rows; an output's identity names it."""
@@ -78,10 +78,10 @@ class StreamPass(ctypes.Structure):
 
     _fields_ = [
         ("cache", CacheView),
-        *((name, c_void_p) for name in ("states", "parents", "nodes", "following")),
+        *((name, c_void_p) for name in ("states", "parents", "nodes", "following", "vocabulary")),
         *((name, c_void_p) for name in ("tokens", "logits", "confidence", "factors", "cosine", "sine")),
         ("angles", c_int64),
-        *((name, c_int32) for name in ("committed", "rows", "anchors")),
+        *((name, c_int32) for name in ("committed", "rows", "anchors", "choices")),
     ]
 
 

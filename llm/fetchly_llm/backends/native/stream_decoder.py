@@ -18,7 +18,7 @@ from fetchly_llm.config import ModelConfig
 from fetchly_llm.errors import RequestInvalid
 from fetchly_llm.sampling import NonFiniteLogits
 from fetchly_llm.stream_config import StreamConfig
-from fetchly_llm.streams import StreamAnchor, StreamDraft
+from fetchly_llm.streams import StreamAnchor, StreamDraft, check_vocabulary
 
 
 class StreamDecoder:
@@ -35,18 +35,30 @@ class StreamDecoder:
         return np.empty((self._taps, rows, self._model.hidden_size), dtype=np.float32)
 
     def drafts(
-        self, cache: KeyValueCache, start: StreamStart, anchors: Sequence[StreamAnchor], rotary: RotaryTable
+        self,
+        cache: KeyValueCache,
+        start: StreamStart,
+        anchors: Sequence[StreamAnchor],
+        rotary: RotaryTable,
+        vocabulary: NDArray[np.int64] | None,
     ) -> tuple[StreamDraft, ...]:
-        """One draft for each anchor, in one pass where their streams are within MOST_ROWS.
+        """One draft for each anchor, of tokens of `vocabulary`, in one pass where their streams are within MOST_ROWS.
 
-        Raises NonFiniteLogits where what streams propose is no number.
+        Raises RequestInvalid for a vocabulary that is not one, NonFiniteLogits where what streams propose is no number.
         """
+        check_vocabulary(vocabulary, self.config.top, self._model.vocab_size)
+        choices = None if vocabulary is None else vocabulary.astype(np.int32)
         at_once = MOST_ROWS // self.config.gamma
         passes = [anchors[first : first + at_once] for first in range(0, len(anchors), at_once)]
-        return tuple(draft for part in passes for draft in self._run(cache, start, part, rotary))
+        return tuple(draft for part in passes for draft in self._run(cache, start, part, rotary, choices))
 
     def _run(
-        self, cache: KeyValueCache, start: StreamStart, anchors: Sequence[StreamAnchor], rotary: RotaryTable
+        self,
+        cache: KeyValueCache,
+        start: StreamStart,
+        anchors: Sequence[StreamAnchor],
+        rotary: RotaryTable,
+        choices: NDArray[np.int32] | None,
     ) -> list[StreamDraft]:
         config, count = self.config, len(anchors)
         nodes = np.array([anchor.node for anchor in anchors], dtype=np.int32)
@@ -62,6 +74,7 @@ class StreamDecoder:
             address(parents),
             address(nodes),
             address(following),
+            address(choices),
             address(tokens),
             address(logits),
             address(confidence),
@@ -72,6 +85,7 @@ class StreamDecoder:
             cache.length,
             len(start.tree),
             count,
+            0 if choices is None else len(choices),
         )
         self._native.speculate(one_pass)
         if not all(np.isfinite(found).all() for found in (logits, confidence, factors)):

@@ -28,7 +28,7 @@ from fetchly_llm.checkpoint_shapes import checkpoint_shapes
 from fetchly_llm.config import EngineConfig, ModelConfig
 from fetchly_llm.errors import CapacityExceeded, ModelUnsupported, RequestInvalid
 from fetchly_llm.stream_config import STREAMS_FILE, stream_parameters
-from fetchly_llm.streams import StreamAnchor, StreamDraft
+from fetchly_llm.streams import StreamAnchor, StreamDraft, check_vocabulary
 from fetchly_llm.tree import DraftTree
 
 
@@ -224,12 +224,14 @@ class TorchReferenceBackend:
         return WholeOutput(logits, {layer: states[layer][: len(tree)] for layer in self.tapped_layers})
 
     @torch.inference_mode()
-    def speculate(self, cache: Cache, anchors: Sequence[StreamAnchor]) -> tuple[StreamDraft, ...]:
+    def speculate(
+        self, cache: Cache, anchors: Sequence[StreamAnchor], vocabulary: NDArray[np.int64] | None = None
+    ) -> tuple[StreamDraft, ...]:
         """One pass of the streams of all `anchors` through the model's upper layers; the cache is only read.
 
-        Raises RequestInvalid as the interface says, for unknown tokens, and for a fork or a truncated cache, which
-        have no last step. Streams past the model's last position are computed like any other. `following` is not
-        looked at where the streams have no part for it.
+        Raises RequestInvalid as the interface says, for unknown tokens, a `vocabulary` that is not one, and for a fork
+        or a truncated cache, which have no last step. Streams past the model's last position are computed like any
+        other. `following` is not looked at where the streams have no part for it.
         """
         self._open()
         own, decoder = _own(cache), self._decoder
@@ -239,6 +241,7 @@ class TorchReferenceBackend:
         if start is None:
             raise RequestInvalid("there is no step for streams to start from: prefill, truncate and fork leave none")
         self._check_anchors(start, anchors)
+        check_vocabulary(vocabulary, decoder.top, self._config.vocab_size)
         if not anchors:
             return ()
         nodes = [anchor.node for anchor in anchors]
@@ -249,6 +252,7 @@ class TorchReferenceBackend:
             [anchor.following for anchor in anchors],
             self._rotary_rows(plan.positions.ravel()),
             StreamAttention(own, plan, self._config.num_heads),
+            vocabulary,
         )
 
     @torch.inference_mode()

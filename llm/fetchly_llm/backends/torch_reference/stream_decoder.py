@@ -38,6 +38,8 @@ class StreamDecoder:
         self._epsilon = config.rms_norm_eps
         self.taps = tuple(sorted({weights.config.first_layer, *weights.config.taps}))
         """Layers whose hidden states `drafts` needs."""
+        self.top = weights.config.top
+        """Tokens that a stream proposes."""
 
     def drafts(
         self,
@@ -45,11 +47,13 @@ class StreamDecoder:
         following: Sequence[int | None],
         rotary: RotaryRows,
         attention: StreamAttention,
+        vocabulary: NDArray[np.int64] | None,
     ) -> tuple[StreamDraft, ...]:
         """One draft for each of A anchors.
 
         `states` maps the layers `taps` to the anchors' hidden states, (A, hidden_size); `following` are the tokens
-        drawn to follow them, `rotary` and `attention` those of the A * gamma streams, grouped by anchor.
+        drawn to follow them, `rotary` and `attention` those of the A * gamma streams, grouped by anchor; `vocabulary`
+        are the tokens that they may propose, None for all.
         """
         config = self._weights.config
         count = len(following)
@@ -60,6 +64,10 @@ class StreamDecoder:
         logits = torch.cat(
             [self._model.head(rows) for rows in torch.split(normed, config.gamma)]
         )  # (A * gamma, vocab_size)
+        if vocabulary is not None:
+            among = torch.zeros(logits.shape[-1], dtype=torch.bool, device=logits.device)
+            among[torch.from_numpy(vocabulary).to(logits.device)] = True
+            logits = logits.masked_fill(~among, -torch.inf)
         tokens = _best(logits, config.top)
         shape = (count, config.gamma)
         scores = logits.gather(1, tokens).view(*shape, -1).cpu().numpy()

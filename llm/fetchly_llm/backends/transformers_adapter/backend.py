@@ -211,7 +211,9 @@ class TransformersBackend:
         rows = [own.length - whole + row for row in logit_rows]
         return WholeOutput(np.ascontiguousarray(np.concatenate(found)[rows]))
 
-    def speculate(self, cache: Cache, anchors: Sequence[StreamAnchor]) -> tuple[StreamDraft, ...]:
+    def speculate(
+        self, cache: Cache, anchors: Sequence[StreamAnchor], vocabulary: NDArray[np.int64] | None = None
+    ) -> tuple[StreamDraft, ...]:
         """Raises RequestInvalid: this back-end has no streams."""
         raise RequestInvalid("the model has no speculative streams", hint="Draft from other sources.")
 

@@ -72,9 +72,10 @@ ASKED = Variant(SCHEMA, stated({"title": "Notes of an old tree"}))
 
 
 def told() -> Silence:
-    """After an example that has said every field by each of its names."""
+    """After two examples that have said every field by each of its names."""
     silence = Silence()
-    silence.learn({name: "x" for each in SILENT_FIELDS for name in each.names})
+    for _ in range(2):
+        silence.learn({name: "x" for each in SILENT_FIELDS for name in each.names})
     return silence
 
 
@@ -134,11 +135,12 @@ def test_a_schema_without_fields_stays_as_it_is() -> None:
     assert told().ask(asked, QUIET, random.Random(0)) is asked
 
 
-def test_no_name_is_met_with_null_more_often_than_with_a_value() -> None:
+def test_a_name_is_met_with_null_once_for_two_values() -> None:
     silence = Silence()
     assert silence.ask(ASKED, QUIET, random.Random(0)) is ASKED, "nothing was said of anything yet"
-    silence.learn({"EAN": "4006381333931", "engineType": "V8", "director": None, "colour": "teal", "publisher": "Acme"})
-    silence.learn({"colour": "red", "publisher": None})
+    for value in ("V8", "V6"):
+        silence.learn({"EAN": "4006381333931", "engineType": value, "director": None, "colour": "teal", "judge": "Doe"})
+    silence.learn({"colour": "red", "colors": "red", "judge": None, "director": "Doe"})
     silence.learn(["no object"])
     met: list[str] = []
     for seed in range(30):
@@ -146,7 +148,7 @@ def test_no_name_is_met_with_null_more_often_than_with_a_value() -> None:
         names = [name for name in more.schema["properties"] if name != "title"]
         silence.learn(dict.fromkeys(names))
         met += names
-    assert sorted(met) == ["colour", "colour", "ean", "engine_type"]
+    assert sorted(met) == ["colour", "ean", "engine_type"]
 
 
 def test_a_share_of_the_examples_asks_for_what_the_page_does_not_say(tmp_path: Path) -> None:
@@ -162,5 +164,5 @@ def test_a_share_of_the_examples_asks_for_what_the_page_does_not_say(tmp_path: P
         examples, _ = made(data, variants=2, seed=3, silent=share)
         answers = [json.loads(example.answer) for example in examples]
         counts.append(sum(value is None for answer in answers for value in answer.values()))
-        assert counts[-1] <= sum("J-1" in answer.values() for answer in answers)
+        assert 2 * counts[-1] <= sum("J-1" in answer.values() for answer in answers)
     assert counts[0] == 0 < counts[1] < counts[2]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from ctypes import byref, c_int32, c_void_p
 from pathlib import Path
 from typing import Any
@@ -115,6 +115,18 @@ def test_a_cache_of_no_blocks(door: Door, blocks: int) -> None:
 def test_arrays_that_do_not_fit(door: Door, name: str, values: list[int]) -> None:
     array = np.array(values, dtype=np.int32)
     assert door.run(**{name: array.ctypes.data}) is not None
+
+
+@pytest.mark.parametrize(
+    "ids", [range(31), [*range(31), 30], [*range(31), 320], [-1, *range(31)], [*range(31), -(2**31)], [5, *range(31)]]
+)
+def test_a_draft_vocabulary_that_is_not_one(door: Door, ids: Iterable[int]) -> None:
+    array = np.array(list(ids), dtype=np.int32)
+    assert door.run(vocabulary=array.ctypes.data, choices=len(array)) is not None
+    enough = np.arange(0, 320, 10, dtype=np.int32)
+    assert door.run(vocabulary=enough.ctypes.data, choices=32) is None
+    for choices in (31, 0, -1, -(2**31)):
+        assert door.run(vocabulary=enough.ctypes.data, choices=choices) is not None
 
 
 def test_the_end_of_the_cache_and_the_table(door: Door) -> None:

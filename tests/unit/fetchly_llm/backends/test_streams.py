@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -107,6 +108,37 @@ def test_every_part_is_as_in_the_slow_reference(
     for node, following in ((0, None), (7, 11)):
         tokens = TOKENS[:70] + [BUSHY.tokens[step] for step in BUSHY.path(node)]
         rig.check(rig.backend.speculate(cache, [StreamAnchor(node, following)])[0], tokens, following)
+
+
+@both
+@pytest.mark.parametrize("parts", [(), PARTS], ids=["none", "all"])
+@pytest.mark.parametrize("step", [1, 3, 16, 63])
+def test_the_best_of_a_draft_vocabulary(tmp_path: Path, kind: str, parts: tuple[str, ...], step: int) -> None:
+    config = tiny_stream_config(parts=parts, top=5)
+    rig = Rig(tmp_path, kind, config=config)
+    cache = rig.committed(70)
+    rig.backend.step(cache, BUSHY, [])
+    few = np.arange(2, VOCABULARY, step)
+    drafts = rig.backend.speculate(cache, [StreamAnchor(0), StreamAnchor(7, 11)], few)
+    for draft, node, following in zip(drafts, (0, 7), (None, 11), strict=True):
+        tokens = TOKENS[:70] + [BUSHY.tokens[step] for step in BUSHY.path(node)]
+        slow = rig.slow.run(tokens, [len(tokens) - 1], [following])
+        logits = np.full_like(slow.logits, -np.inf)
+        logits[..., few] = slow.logits[..., few]
+        best = np.exp(logits.max(-1)) / np.exp(logits).sum(-1)
+        confidence = slow.confidence if config.confidence else best.astype(np.float32)
+        rig.compare(draft, replace(slow, logits=logits, confidence=confidence), 0)
+        assert set(draft.tokens.flatten().tolist()) <= set(few.tolist())
+
+
+@both
+def test_what_is_no_draft_vocabulary(tmp_path: Path, kind: str) -> None:
+    rig = Rig(tmp_path, kind, config=tiny_stream_config(top=5))
+    cache = rig.committed(7)
+    rig.backend.step(cache, BUSHY, [])
+    for ids in ([], [1, 2, 3, 4], [1, 2, 3, 3, 4], [2, 1, 3, 4, 5], [-1, 1, 2, 3, 4], [1, 2, 3, 4, VOCABULARY]):
+        with pytest.raises(RequestInvalid, match="draft vocabulary"):
+            rig.backend.speculate(cache, [StreamAnchor(0)], np.array(ids, dtype=np.int64))
 
 
 @both

@@ -16,7 +16,7 @@
 #endif
 
 namespace {
-constexpr int kVersion = 3;  // of the interface
+constexpr int kVersion = 4;  // of the interface
 constexpr int kMostThreads = 256;
 constexpr const char* kNotFinite = "not every number is finite";
 

@@ -179,24 +179,6 @@ void Layers::norm(const int32_t* rows, int count, const float* weight) {
         for (int i = 0; i < count; i++) work(i, 0);
 }
 
-void Layers::write_logits(int count, const Matrix& head, float* logits, int stride) {
-    const int vocab = shape_.vocab;
-    pool_.run((head.tiles + kHeadTilesAtOnce - 1) / kHeadTilesAtOnce, [&](int item, int thread) {
-        const int first = item * kHeadTilesAtOnce, tiles = std::min(kHeadTilesAtOnce, head.tiles - first);
-        const int columns = std::min(tiles * kLanes, vocab - first * kLanes);
-        if (columns == tiles * kLanes) {
-            kernels_.product(head, first, tiles, hidden_rows_.whole(), 0, count, logits + first * kLanes, stride);
-            return;
-        }
-        float* product = scratch(thread);  // the last tile is not full
-        kernels_.product(head, first, tiles, hidden_rows_.whole(), 0, count, product, tiles * kLanes);
-        for (int row = 0; row < count; row++) {
-            const float* own = product + int64_t(row) * tiles * kLanes;
-            std::copy(own, own + columns, logits + int64_t(row) * stride + first * kLanes);
-        }
-    });
-}
-
 void Layers::score(const float* normed, int rows, const Matrix& head, const int32_t* tiles, int count, float* scores) {
     const int stride = count * kLanes;
     for (int row = 0; row < rows; row++)

@@ -43,9 +43,7 @@ public:
     void run(const Work& work, int number, const Layer& layer, const Adapters* adapters, bool keys_only);
     // The final norm of `count` of the rows, which the LM head reads.
     void norm(const int32_t* rows, int count, const float* weight);
-    // The LM head of the first `count` rows after `norm`: logits[i][token], `stride` floats apart.
-    void write_logits(int count, const Matrix& head, float* logits, int stride);
-    // The same for `count` tiles of the head, in turn or those named, and for `rows` rows that are normed already.
+    // The LM head of `rows` normed rows, for `count` of its tiles, in turn or those named: scores[row][tile][lane].
     void score(const float* normed, int rows, const Matrix& head, const int32_t* tiles, int count, float* scores);
 
 private:

@@ -29,7 +29,6 @@ Streams::Streams(const Shape& model, const StreamShape& shape, const Kernels& ke
       inserted_(shape.taps, shape.taps + shape.tap_count),
       ones_(size_t(model.hidden), 1.0f),
       rows_(size_t(kMostRows)),
-      stride_(blocks_of(model.vocab) * kBlock),
       keys_(size_t(model.kv_heads) * blocks_of(kMostRows) * size_t(model.dim) * kBlock),
       values_(size_t(model.kv_heads) * blocks_of(kMostRows) * kBlock * size_t(model.padded())),
       scratch_(size_t(pool.threads())) {
@@ -95,13 +94,17 @@ const char* Streams::objection(const StreamPass& pass) const {
         if (pass.following[anchor] < -1 || pass.following[anchor] >= model_.vocab)
             return "a token is outside the vocabulary";
     }
+    if (pass.vocabulary == nullptr) return nullptr;
+    if (pass.choices < shape_.top) return "streams have fewer tokens to choose from than they propose";
+    for (int i = 0; i < pass.choices; i++)
+        if (pass.vocabulary[i] <= (i == 0 ? -1 : pass.vocabulary[i - 1]) || pass.vocabulary[i] >= model_.vocab)
+            return "the draft vocabulary does not rise within the model's";
     return nullptr;
 }
 
 void Streams::run(const StreamPass& pass) {
     pool_.begin();
     const int rows = pass.anchors * shape_.gamma, nodes = pass.parents ? pass.rows : 0;
-    if (logits_.size() < size_t(rows) * size_t(stride_)) logits_ = Buffer<float>(size_t(rows) * size_t(stride_));
     const std::vector<int32_t> committed(size_t(pass.anchors), -1);
     const int aside = blocks_of(int64_t(pass.committed) + nodes);
     tree_.lay_out(pass.committed, nodes, pass.parents);
@@ -114,8 +117,32 @@ void Streams::run(const StreamPass& pass) {
     for (int number = shape_.first_layer; number < model_.layers; number++)
         layers_.run(work, number, model_weights_.layer(number), weights_.adapters(number), false);
     layers_.norm(rows_.data(), rows, model_weights_.final_norm());
-    layers_.write_logits(rows, model_weights_.head(), logits_.data(), stride_);
+    score(pass, rows);
     pool_.run(rows, [&](int row, int thread) { report(pass, row, scratch_[size_t(thread)]); });
+}
+
+// The logits of all tokens, or of the vocabulary's: of the tiles that they stand in, moved together.
+void Streams::score(const StreamPass& pass, int rows) {
+    const Matrix& head = model_weights_.head();
+    const int32_t* chosen = pass.vocabulary;
+    choices_ = chosen ? pass.choices : model_.vocab;
+    stride_ = blocks_of(choices_) * kBlock;
+    tiles_.clear();
+    for (int i = 0; chosen != nullptr && i < choices_; i++)
+        if (i == 0 || chosen[i] / kLanes != tiles_.back()) tiles_.push_back(chosen[i] / kLanes);
+    const int tiles = chosen ? int(tiles_.size()) : head.tiles, width = tiles * kLanes;
+    if (logits_.size() < size_t(rows) * size_t(stride_)) logits_ = Buffer<float>(size_t(rows) * size_t(stride_));
+    if (scores_.size() < size_t(rows) * size_t(width)) scores_ = Buffer<float>(size_t(rows) * size_t(width));
+    layers_.score(layers_.normed(0), rows, head, chosen ? tiles_.data() : nullptr, tiles, scores_.data());
+    for (int row = 0; row < rows; row++) {
+        const float* scores = scores_.data() + int64_t(row) * width;
+        float* logits = logits_.data() + int64_t(row) * stride_;
+        if (chosen == nullptr) std::copy(scores, scores + choices_, logits);
+        for (int i = 0, tile = 0; chosen != nullptr && i < choices_; i++) {
+            while (tiles_[size_t(tile)] != chosen[i] / kLanes) tile++;
+            logits[i] = scores[tile * kLanes + chosen[i] % kLanes];
+        }
+    }
 }
 
 const float* Streams::state(const StreamPass& pass, int layer, int anchor) const {
@@ -161,16 +188,17 @@ void Streams::report(const StreamPass& pass, int row, Scratch& scratch) {
     select(logits, scratch.best);
     const int64_t place = int64_t(row) * shape_.top;
     for (int i = 0; i < shape_.top; i++) {
-        pass.tokens[place + i] = scratch.best[size_t(i)];
-        pass.logits[place + i] = logits[scratch.best[size_t(i)]];
+        const int best = scratch.best[size_t(i)];
+        pass.tokens[place + i] = pass.vocabulary ? pass.vocabulary[best] : best;
+        pass.logits[place + i] = logits[best];
     }
     pass.confidence[row] = confidence(row, logits);
     if (shape_.markov_rank) write_factors(pass, row, scratch);
 }
 
-// The ids of the highest logits, best first, ties to the lowest id; a NaN is below everything.
+// The places of the highest logits, best first, ties to the lowest; a NaN is below everything.
 void Streams::select(const float* logits, std::vector<int>& best) const {
-    auto value = [&](int token) { return std::isnan(logits[token]) ? -INFINITY : logits[token]; };
+    auto value = [&](int place) { return std::isnan(logits[place]) ? -INFINITY : logits[place]; };
     auto is_better = [&](int one, int other) {
         return value(one) != value(other) ? value(one) > value(other) : one < other;
     };
@@ -178,10 +206,10 @@ void Streams::select(const float* logits, std::vector<int>& best) const {
     std::iota(best.begin(), best.end(), 0);
     std::make_heap(best.begin(), best.end(), is_better);  // the worst of them is in front
     float worst = value(best.front());
-    for (int token = shape_.top; token < model_.vocab; token++) {
-        if (!(logits[token] > worst)) continue;
+    for (int place = shape_.top; place < choices_; place++) {
+        if (!(logits[place] > worst)) continue;
         std::pop_heap(best.begin(), best.end(), is_better);
-        best.back() = token;
+        best.back() = place;
         std::push_heap(best.begin(), best.end(), is_better);
         worst = value(best.front());
     }
@@ -198,7 +226,7 @@ float Streams::confidence(int row, float* logits) const {
         for (int i = 0; i < model_.hidden; i++) score += double(normed[i]) * double(weights[i]);
         found = float(1.0 / (1.0 + std::exp(-score)));
     } else {
-        std::fill(logits + model_.vocab, logits + stride_, -INFINITY);
+        std::fill(logits + choices_, logits + stride_, -INFINITY);
         found = 1.0f / kernels_.softmax(logits, stride_ / kBlock);
     }
     return found < FLT_MIN ? FLT_MIN : found > 1.0f ? 1.0f : found;  // a NaN stays one
@@ -212,7 +240,7 @@ void Streams::write_factors(const StreamPass& pass, int row, Scratch& scratch) c
     kernels_.product(gate, 0, gate.tiles, layers_.normed_rows(), row, 1, gates, gate.tiles * kLanes);
     for (int i = 0; i < rank; i++) gates[i] = float(1.0 / (1.0 + std::exp(-double(gates[i]))));
     for (int best = 0; best < shape_.top; best++) {
-        const float* before = before_.data() + int64_t(scratch.best[size_t(best)]) * rank;
+        const float* before = before_.data() + pass.tokens[int64_t(row) * shape_.top + best] * rank;
         float* factors = pass.factors + (int64_t(row) * shape_.top + best) * rank;
         for (int i = 0; i < rank; i++) factors[i] = gates[i] * before[i];
     }

@@ -16,7 +16,8 @@ constexpr int kMostNodes = 64;  // of a tree that streams start from
 // `parents` are the tree's, as of the step, and `committed` is as it was then; after it `parents` is null, the anchor
 // is the last committed position, and `nodes` says which row of `states` is its. A `following` token of -1 is not
 // known. Of each of the anchors' streams the best tokens, best first, ties to the lowest id, go to tokens[stream][top]
-// with their `logits`, and the stream's `confidence`, within (0, 1]. Where there is a Markov head, the dot product of
+// with their `logits`, and the stream's `confidence`, within (0, 1]. They are among the `choices` tokens of
+// `vocabulary`, rising, or among all where it is null. Where there is a Markov head, the dot product of
 // factors[stream][top][rank] and what `successor` gives for a token is what that token, before a best one, adds to its
 // logit.
 struct StreamPass {
@@ -25,6 +26,7 @@ struct StreamPass {
     const int32_t* parents;
     const int32_t* nodes;
     const int32_t* following;
+    const int32_t* vocabulary;
     int64_t* tokens;
     float* logits;
     float* confidence;
@@ -32,7 +34,7 @@ struct StreamPass {
     const float* cosine;
     const float* sine;
     int64_t angles;  // positions that cosine and sine have
-    int32_t committed, rows, anchors;
+    int32_t committed, rows, anchors, choices;
 };
 
 // Whether each of `rows` parents comes before its row, and the first is -1.
@@ -62,12 +64,13 @@ private:
     struct Scratch {  // of a thread
         RowBuffer tapped, lowered, tokens;
         Buffer<float> row, low, products;
-        std::vector<int> best;
+        std::vector<int> best;  // places among the choices
     };
 
     const float* state(const StreamPass& pass, int layer, int anchor) const;
     void start(const StreamPass& pass, int anchor, Scratch& scratch);
     void add_low_rank(const LowRank& map, const RowBuffer& from, Scratch& scratch, float* sum);
+    void score(const StreamPass& pass, int rows);
     void report(const StreamPass& pass, int row, Scratch& scratch);
     void select(const float* logits, std::vector<int>& best) const;
     float confidence(int row, float* logits) const;
@@ -84,8 +87,9 @@ private:
     std::vector<float> ones_;
     Plan tree_, plan_;
     std::vector<int32_t> rows_;  // 0, 1, ...
-    int stride_;                 // of logits
-    Buffer<float> keys_, values_, logits_;
+    std::vector<int32_t> tiles_;  // of the head, that a pass reads
+    int choices_ = 0, stride_ = 0;  // of a pass: tokens that it chooses from, and a row of their logits
+    Buffer<float> keys_, values_, logits_, scores_;
     Buffer<float> after_, before_;  // [token][markov rank]: P1 E[token] and P2 E[token]
     std::vector<Scratch> scratch_;
 };

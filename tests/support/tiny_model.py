@@ -34,6 +34,7 @@ MERGES = (
     ("n", "ull"),
     ("ul", "l"),
     ("u", "l"),
+    ('"', "]"),
 )
 SMALLEST_VOCABULARY = len(SPECIALS) + 256 + len(MERGES)
 CHATML = (

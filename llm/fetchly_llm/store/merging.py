@@ -14,9 +14,17 @@ from fetchly_llm.store.model_store import ModelStore
 
 
 def merge_into(
-    store: ModelStore, reference: str, adapter: Path, output: Path, progress: Progress, *, offline: bool
+    store: ModelStore,
+    reference: str,
+    adapter: Path,
+    output: Path,
+    progress: Progress,
+    *,
+    offline: bool,
+    list_end: float = 0.0,
 ) -> None:
-    """Merge `adapter` into the model `reference`, as the new folder `output`.
+    """Merge `adapter` into the model `reference`, as the new folder `output`; `list_end` is what the model adds to the
+    ends of lists, in nats.
 
     Raises RequestInvalid where the folder is there already or cannot be written, WeightsMismatch where the adapter was
     trained on another model, and what the store raises.
@@ -31,7 +39,7 @@ def merge_into(
         raise RequestInvalid(f"{output} cannot be written: {error.strerror or error}") from None
     try:
         os.chmod(part, 0o755)
-        adapt_folder(base.path, part, adapter, progress)
+        adapt_folder(base.path, part, adapter, progress, list_end)
         os.replace(part, output)
     finally:
         shutil.rmtree(part, ignore_errors=True)

@@ -121,9 +121,9 @@ class Backend(Protocol):
     ) -> tuple[StreamDraft, ...]:
         """Run the streams from `anchors`, one draft each. Changes no bit of the main stream and nothing in the cache.
 
-        They propose of the tokens `vocabulary`, ascending and no fewer than a draft's best, or of all. Allowed between
-        a step and the next: before `commit` from any node of its tree, after it from the last node of the committed
-        path. Raises RequestInvalid otherwise, and where the model has no streams.
+        They propose of the tokens `vocabulary`, ascending; of all where there is none, or it has fewer than a stream
+        names. Allowed between a step and the next: before `commit` from any node of its tree, after it from the last
+        node of the committed path. Raises RequestInvalid otherwise, and where the model has no streams.
         """
 
     def commit(self, cache: Cache, path: Sequence[int]) -> None:

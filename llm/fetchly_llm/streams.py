@@ -57,11 +57,11 @@ class StreamDraft:
         return corrected
 
 
-def check_vocabulary(vocabulary: NDArray[np.int64] | None, top: int, vocab_size: int) -> None:
-    """Raises RequestInvalid for a draft vocabulary of fewer tokens than `top`, or whose ids do not ascend in range."""
-    if vocabulary is None:
-        return
-    if len(vocabulary) < top:
-        raise RequestInvalid(f"streams propose {top} tokens, and the draft vocabulary has {len(vocabulary)}")
+def choices_of(vocabulary: NDArray[np.int64] | None, top: int, vocab_size: int) -> NDArray[np.int64] | None:
+    """The draft vocabulary; None for all tokens, where there is none, and where it has fewer than the `top` that a
+    stream names. Raises RequestInvalid where its ids do not ascend in range."""
+    if vocabulary is None or len(vocabulary) < top:
+        return None
     if not (vocabulary[0] >= 0 and vocabulary[-1] < vocab_size and (np.diff(vocabulary) > 0).all()):
         raise RequestInvalid(f"a draft vocabulary is of ids below {vocab_size}, each once and ascending")
+    return vocabulary

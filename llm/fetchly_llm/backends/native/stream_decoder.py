@@ -18,7 +18,7 @@ from fetchly_llm.config import ModelConfig
 from fetchly_llm.errors import RequestInvalid
 from fetchly_llm.sampling import NonFiniteLogits
 from fetchly_llm.stream_config import StreamConfig
-from fetchly_llm.streams import StreamAnchor, StreamDraft, check_vocabulary
+from fetchly_llm.streams import StreamAnchor, StreamDraft, choices_of
 
 
 class StreamDecoder:
@@ -46,8 +46,8 @@ class StreamDecoder:
 
         Raises RequestInvalid for a vocabulary that is not one, NonFiniteLogits where what streams propose is no number.
         """
-        check_vocabulary(vocabulary, self.config.top, self._model.vocab_size)
-        choices = None if vocabulary is None else vocabulary.astype(np.int32)
+        chosen = choices_of(vocabulary, self.config.top, self._model.vocab_size)
+        choices = None if chosen is None else chosen.astype(np.int32)
         at_once = MOST_ROWS // self.config.gamma
         passes = [anchors[first : first + at_once] for first in range(0, len(anchors), at_once)]
         return tuple(draft for part in passes for draft in self._run(cache, start, part, rotary, choices))

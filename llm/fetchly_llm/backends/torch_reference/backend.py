@@ -28,7 +28,7 @@ from fetchly_llm.checkpoint_shapes import checkpoint_shapes
 from fetchly_llm.config import EngineConfig, ModelConfig
 from fetchly_llm.errors import CapacityExceeded, ModelUnsupported, RequestInvalid
 from fetchly_llm.stream_config import STREAMS_FILE, stream_parameters
-from fetchly_llm.streams import StreamAnchor, StreamDraft, check_vocabulary
+from fetchly_llm.streams import StreamAnchor, StreamDraft, choices_of
 from fetchly_llm.tree import DraftTree
 
 
@@ -241,7 +241,7 @@ class TorchReferenceBackend:
         if start is None:
             raise RequestInvalid("there is no step for streams to start from: prefill, truncate and fork leave none")
         self._check_anchors(start, anchors)
-        check_vocabulary(vocabulary, decoder.top, self._config.vocab_size)
+        choices = choices_of(vocabulary, decoder.top, self._config.vocab_size)
         if not anchors:
             return ()
         nodes = [anchor.node for anchor in anchors]
@@ -252,7 +252,7 @@ class TorchReferenceBackend:
             [anchor.following for anchor in anchors],
             self._rotary_rows(plan.positions.ravel()),
             StreamAttention(own, plan, self._config.num_heads),
-            vocabulary,
+            choices,
         )
 
     @torch.inference_mode()

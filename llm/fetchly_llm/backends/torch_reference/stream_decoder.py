@@ -47,12 +47,12 @@ class StreamDecoder:
         following: Sequence[int | None],
         rotary: RotaryRows,
         attention: StreamAttention,
-        vocabulary: NDArray[np.int64] | None,
+        choices: NDArray[np.int64] | None,
     ) -> tuple[StreamDraft, ...]:
         """One draft for each of A anchors.
 
         `states` maps the layers `taps` to the anchors' hidden states, (A, hidden_size); `following` are the tokens
-        drawn to follow them, `rotary` and `attention` those of the A * gamma streams, grouped by anchor; `vocabulary`
+        drawn to follow them, `rotary` and `attention` those of the A * gamma streams, grouped by anchor; `choices`
         are the tokens that they may propose, None for all.
         """
         config = self._weights.config
@@ -64,9 +64,9 @@ class StreamDecoder:
         logits = torch.cat(
             [self._model.head(rows) for rows in torch.split(normed, config.gamma)]
         )  # (A * gamma, vocab_size)
-        if vocabulary is not None:
+        if choices is not None:
             among = torch.zeros(logits.shape[-1], dtype=torch.bool, device=logits.device)
-            among[torch.from_numpy(vocabulary).to(logits.device)] = True
+            among[torch.from_numpy(choices).to(logits.device)] = True
             logits = logits.masked_fill(~among, -torch.inf)
         tokens = _best(logits, config.top)
         shape = (count, config.gamma)

@@ -136,9 +136,23 @@ def test_what_is_no_draft_vocabulary(tmp_path: Path, kind: str) -> None:
     rig = Rig(tmp_path, kind, config=tiny_stream_config(top=5))
     cache = rig.committed(7)
     rig.backend.step(cache, BUSHY, [])
-    for ids in ([], [1, 2, 3, 4], [1, 2, 3, 3, 4], [2, 1, 3, 4, 5], [-1, 1, 2, 3, 4], [1, 2, 3, 4, VOCABULARY]):
+    for ids in ([1, 2, 3, 3, 4], [2, 1, 3, 4, 5], [-1, 1, 2, 3, 4], [1, 2, 3, 4, VOCABULARY]):
         with pytest.raises(RequestInvalid, match="draft vocabulary"):
             rig.backend.speculate(cache, [StreamAnchor(0)], np.array(ids, dtype=np.int64))
+
+
+@both
+def test_too_few_tokens_are_no_draft_vocabulary(tmp_path: Path, kind: str) -> None:
+    rig = Rig(tmp_path, kind, config=tiny_stream_config(top=5))
+    cache = rig.committed(7)
+    rig.backend.step(cache, BUSHY, [])
+    of_all, *others = (
+        rig.backend.speculate(cache, [StreamAnchor(0)], vocabulary)[0]
+        for vocabulary in (None, np.array([], dtype=np.int64), np.arange(4), np.arange(VOCABULARY))
+    )
+    for draft in others:
+        assert (draft.tokens == of_all.tokens).all()
+        assert same(draft, of_all)
 
 
 @both

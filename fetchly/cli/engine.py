@@ -214,14 +214,12 @@ def train_streams(
         train_streams(folder, store.show(reference).adapter, states, run, chosen, on_step)
 
 
-def merge_adapter(
-    reference: str, adapter: Path, output: Path, *, list_end: float, offline: bool, progress: Progress
-) -> None:
-    """Write the model that an adapter and its base model make into the new folder `output`; see `train merge`."""
+def merge_adapter(reference: str, adapter: Path, output: Path, *, offline: bool, progress: Progress) -> None:
+    """Write the model that an adapter and its base model make into the new folder `output`."""
     from fetchly_llm.store.merging import merge_into
 
     with worded():
-        merge_into(ModelStore(), reference, adapter, output, progress, offline=offline, list_end=list_end)
+        merge_into(ModelStore(), reference, adapter, output, progress, offline=offline)
 
 
 def store_root() -> Path:

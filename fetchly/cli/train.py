@@ -195,9 +195,6 @@ def merge(
     adapter: Path = typer.Argument(help="The adapter of a run (run/adapter.safetensors)."),
     output: Path = typer.Option(..., "-o", "--output", help="Folder to write the model into."),
     model: str = typer.Option(BASE, help="The model that learnt."),
-    list_end: float = typer.Option(
-        0.0, min=0.0, max=100.0, help="Nats to add wherever a list of strings may end: it then has fewer."
-    ),
     offline: bool = typer.Option(False, "--offline", help="Never fetch a model."),
     quiet: bool = typer.Option(False, "-q", "--quiet", help="No progress."),
 ) -> int:
@@ -208,7 +205,7 @@ def merge(
     _check_inputs([adapter])
     _check_output(output)
     with ProgressBar(quiet) as progress, _written(output):
-        engine.merge_adapter(model, adapter, output, list_end=list_end, offline=offline, progress=progress)
+        engine.merge_adapter(model, adapter, output, offline=offline, progress=progress)
     print(output)
     return 0
 

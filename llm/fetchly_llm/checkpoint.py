@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Mapping
-from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
 
@@ -15,7 +14,6 @@ from fetchly_llm.errors import ModelMissing, ModelUnsupported, WeightsMismatch
 _FAMILIES: Final[dict[str, Family]] = {"llama": "llama", "mistral": "mistral", "qwen2": "qwen2", "qwen3": "qwen3"}
 _CONFIG = "config.json"
 _GENERATION_CONFIG = "generation_config.json"
-_LIST_END = "list_end_bias"
 _LARGEST = 2**31 - 1
 _MOST_LAYERS = 4096
 """More, and what a checkpoint ought to hold could not even be listed."""
@@ -24,7 +22,7 @@ _INDEX = "model.safetensors.index.json"
 
 
 def read_model_config(folder: Path) -> ModelConfig:
-    """Read config.json, and what generation_config.json says of ends, of a Hugging Face style folder.
+    """Read config.json, and the end-of-generation ids of generation_config.json, of a Hugging Face style folder.
 
     Architectures outside the Llama family give family "other" with what their configuration says; a number that it
     does not say is 0. Raises ModelMissing where there is no config.json, and ModelUnsupported, by name, for settings
@@ -34,7 +32,7 @@ def read_model_config(folder: Path) -> ModelConfig:
     eos = _eos_ids(folder, raw)
     family = _FAMILIES.get(str(raw.get("model_type")))
     if family is None:
-        return replace(_other(raw, eos), list_end=_list_end(folder))
+        return _other(raw, eos)
     fields = _Fields(raw, folder / _CONFIG)
     _refuse_unsupported(raw, family)
     heads = fields.integer("num_attention_heads")
@@ -58,15 +56,7 @@ def read_model_config(folder: Path) -> ModelConfig:
         max_position=_max_position(raw, fields, family),
         eos_token_ids=eos,
         rope_scaling=_rope_scaling(rope),
-        list_end=_list_end(folder),
     )
-
-
-def write_list_end(folder: Path, nats: float) -> None:
-    """Note in a checkpoint folder what its model adds to the ends of lists."""
-    file = folder / _GENERATION_CONFIG
-    known = _read_json(file) if file.is_file() else {}
-    file.write_text(json.dumps({**known, _LIST_END: nats}, ensure_ascii=False, indent=2) + "\n", encoding="utf-8")
 
 
 def weight_files(folder: Path) -> tuple[Path, ...]:
@@ -210,14 +200,6 @@ def _eos_ids(folder: Path, raw: Mapping[str, Any]) -> tuple[int, ...]:
             if token not in ids:
                 ids.append(token)
     return tuple(ids)
-
-
-def _list_end(folder: Path) -> float:
-    file = folder / _GENERATION_CONFIG
-    nats = _read_json(file).get(_LIST_END, 0.0) if file.is_file() else 0.0
-    if isinstance(nats, bool) or not isinstance(nats, int | float) or not 0.0 <= nats < math.inf:
-        raise ModelUnsupported(f"{file}: {_LIST_END} must be a number of nats, 0 or more, not {nats!r}")
-    return float(nats)
 
 
 def _other(raw: Mapping[str, Any], eos: tuple[int, ...]) -> ModelConfig:

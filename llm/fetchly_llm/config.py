@@ -25,8 +25,7 @@ class ModelConfig:
 
     `family` is "other" for architectures that only the transformers back-end can run. `max_position` is the
     number of positions that the checkpoint supports; a sliding window, where a checkpoint has one, bounds it.
-    `eos_token_ids` are all ids that end a generation. `vocab_size` is the width of the logits. `list_end` is what is
-    added, in nats, to the tokens that end a list of strings in a record (`fetchly_llm.list_end`).
+    `eos_token_ids` are all ids that end a generation. `vocab_size` is the width of the logits.
     """
 
     family: Family
@@ -45,7 +44,6 @@ class ModelConfig:
     max_position: int
     eos_token_ids: tuple[int, ...]
     rope_scaling: RopeScaling | None = None
-    list_end: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)

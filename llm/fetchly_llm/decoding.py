@@ -16,7 +16,6 @@ from fetchly_llm.backend import Backend, Cache, StepOutput
 from fetchly_llm.cost_curve import FUSED_ANCHORS, CostCurve
 from fetchly_llm.errors import Cancelled, CapacityExceeded, EngineError, GrammarStateLimit, OutputLimit
 from fetchly_llm.grammar import bitmask
-from fetchly_llm.list_end import ListEnd
 from fetchly_llm.metrics import Clock, StepTally
 from fetchly_llm.request import GenerationRequest
 from fetchly_llm.sampling import (
@@ -53,8 +52,7 @@ class Masking(Legality, Protocol):
 class DecodingSetup:
     """What a sequence needs of its engine. `rows` bounds a draft tree; `curve` is there where rows are chosen by cost.
 
-    `room` is how many tokens the context has left after the prompt. `list_end` is there where the model raises the ends
-    of a record's lists.
+    `room` is how many tokens the context has left after the prompt.
     """
 
     backend: Backend
@@ -63,7 +61,6 @@ class DecodingSetup:
     curve: CostCurve | None
     calibration: Calibration
     room: int
-    list_end: ListEnd | None = None
 
 
 class Decoding:
@@ -231,7 +228,7 @@ class Decoding:
     def _chooser(self, draft: Draft, output: StepOutput, position: int) -> Choose:
         """The target's token after a node, by the request's way of verifying."""
         row_of = {node: row for row, node in enumerate(draft.needed_rows)}
-        sampling, list_end = self._request.sampling, self._setup.list_end
+        sampling = self._request.sampling
         rng = verification_noise(sampling, position) if self._is_rejecting else None
 
         def choose(node: int, depth: int) -> int:
@@ -240,8 +237,6 @@ class Decoding:
                 legal = bitmask.legal_tokens(self._bitmask)
             with self._clock.measure("head"):
                 scores = output.scores(row_of[node], legal)
-            if list_end is not None:
-                scores = list_end.raised(scores, legal)
             if rng is None:
                 return sample_token(scores, legal, sampling.temperature, position + depth, self._noise)
             check_finite(scores, position + depth)

@@ -17,7 +17,6 @@ from fetchly_llm.draft_choice import AUTO, PLAIN_CHOICE, StreamGain, choose, rea
 from fetchly_llm.errors import CapacityExceeded, RequestInvalid
 from fetchly_llm.grammar.compiler import Grammar, GrammarCompiler
 from fetchly_llm.grammar.structure import in_values
-from fetchly_llm.list_end import ListEnd
 from fetchly_llm.metrics import PLAIN, Clock, GenerationStats, Share
 from fetchly_llm.prefix_cache import PrefilledPrompt, PrefixCache
 from fetchly_llm.request import Generation, GenerationRequest, StreamMode, Verify
@@ -143,11 +142,6 @@ class Engine:
         return LineEnds(self._grammars.spellings)
 
     @cached_property
-    def _list_end(self) -> ListEnd | None:
-        model = self._backend.config
-        return ListEnd(self._grammars.spellings, model.vocab_size, model.list_end) if model.list_end else None
-
-    @cached_property
     def _draft_tokens(self) -> DraftTokens:
         return DraftTokens(self._grammars.spellings, self._backend.config.vocab_size)
 
@@ -200,7 +194,6 @@ class Engine:
                 curve=self._curve if request.verify == "match" else self._rejection_curve,
                 calibration=self._calibration(request),
                 room=self.context_length - len(request.prompt_ids),
-                list_end=self._list_end if request.schema is not None else None,
             )
             with clock.measure("draft"):
                 sources = self._sources(request, noise)

@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 
 from fetchly_llm.backends.registry import load_backend
-from fetchly_llm.checkpoint import write_list_end
 from fetchly_llm.config import EngineConfig
 from fetchly_llm.engine import Engine
 from fetchly_llm.grammar.compiler import GrammarCompiler
@@ -140,12 +139,10 @@ def ended_by_eos(plain: Generation) -> bool:
     return plain.stats.decode_steps == len(plain.token_ids) + 1
 
 
-def engine_pair(folder: Path, family: str, width: int, seed: int = 0, list_end: float = 0.0) -> EnginePair:
-    """Random weights of `seed` in `folder`, two layers, and random streams beside them; `list_end` as of a model."""
+def engine_pair(folder: Path, family: str, width: int, seed: int = 0) -> EnginePair:
+    """Random weights of `seed` in `folder`, two layers, and random streams beside them."""
     config = EngineConfig(device="cpu", threads=1, context_length=320, width=width, prefill_chunk=32, prefix_entries=0)
     make_tiny_model(folder, family, seed)
-    if list_end:
-        write_list_end(folder, list_end)
     plain = Engine.load(folder, config)  # before there are streams
     make_tiny_streams(folder, seed, tiny_stream_config(gamma=4))
     backend = plain.backend

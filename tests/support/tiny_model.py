@@ -34,7 +34,6 @@ MERGES = (
     ("n", "ull"),
     ("ul", "l"),
     ("u", "l"),
-    ('"', "]"),
 )
 SMALLEST_VOCABULARY = len(SPECIALS) + 256 + len(MERGES)
 CHATML = (

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fetchly_llm.adapter import Adapter, adapted_linear, merged, read_adapter, read_adapter_config
-from fetchly_llm.checkpoint import read_model_config, weight_files, write_list_end
+from fetchly_llm.checkpoint import read_model_config, weight_files
 from fetchly_llm.errors import ModelUnsupported, WeightsMismatch
 from fetchly_llm.safetensors_file import (
     WIDTHS,
@@ -59,9 +59,8 @@ def add_streams(folder: Path, streams: Path, adapter: str) -> None:
     shutil.copyfile(streams, folder / STREAMS_FILE)
 
 
-def write_adapted(folder: Path, tensors: list[TensorSource], adapter: Path, list_end: float = 0.0) -> None:
-    """Write the weights `tensors`, merged with `adapter`, and the model's card into `folder`, which has the rest; what
-    the model adds to the ends of lists goes into its generation_config.json.
+def write_adapted(folder: Path, tensors: list[TensorSource], adapter: Path) -> None:
+    """Write the weights `tensors`, merged with `adapter`, and the model's card into `folder`, which has the rest.
 
     Peak memory is that of the adapter and a few blocks of rows. Raises WeightsMismatch for an adapter that does not fit
     the configuration in `folder`, or the weights.
@@ -71,13 +70,10 @@ def write_adapted(folder: Path, tensors: list[TensorSource], adapter: Path, list
     sources = [replace(tensor, blocks=_merged_blocks(tensor, found)) for tensor in tensors]
     write_tensors(folder / WEIGHTS, sources, kind=_KIND)
     write_card(folder, ModelCard(format=found.config.prompt_format))
-    if list_end:
-        write_list_end(folder, list_end)
 
 
-def adapt_folder(base: Path, folder: Path, adapter: Path, progress: Progress, list_end: float = 0.0) -> None:
-    """Write the adapted model of the checkpoint `base` into the existing, empty `folder`, in one file of weights;
-    `list_end` as in `write_adapted`.
+def adapt_folder(base: Path, folder: Path, adapter: Path, progress: Progress) -> None:
+    """Write the adapted model of the checkpoint `base` into the existing, empty `folder`, in one file of weights.
 
     What the base has beside its own weights (streams) stays behind: it was made for the base. Raises WeightsMismatch
     also for a damaged base, ModelUnsupported for one that is not stored in fp32, fp16 or bf16.
@@ -93,7 +89,7 @@ def adapt_folder(base: Path, folder: Path, adapter: Path, progress: Progress, li
     progress.start("merging", sum(4 * math.prod(place.shape) for place in places.values()))
     try:
         tensors = [TensorSource(name, places[name].shape, _blocks(places[name], progress)) for name in sorted(places)]
-        write_adapted(folder, tensors, adapter, list_end)
+        write_adapted(folder, tensors, adapter)
     finally:
         progress.finish()
 

@@ -20,7 +20,7 @@ class CatalogueModel:
     """A shipped name. `download_bytes` is what a pull fetches, `disk_bytes` what it leaves, about.
 
     `adapter` is the file that is merged into the package's model; None takes that as it is. `streams` are speculative
-    streams that were trained for the merged model, `list_end` what it adds to the ends of lists (`ModelConfig`).
+    streams that were trained for the merged model.
     """
 
     name: str
@@ -34,7 +34,6 @@ class CatalogueModel:
     context_length: int
     adapter: Path | None = None
     streams: Path | None = None
-    list_end: float = 0.0
 
 
 _SMOLLM2 = CatalogueModel(

@@ -19,11 +19,8 @@ from fetchly_llm.store.gguf_tensors import NamedTensor, named_tensors
 from fetchly_llm.store.gguf_tokenizer import tokenizer_config, tokenizer_json
 
 
-def convert_gguf(
-    source: Path, folder: Path, progress: Progress, adapter: Path | None = None, list_end: float = 0.0
-) -> None:
-    """Write the checkpoint of `source` into the existing, empty `folder`: in fp32, or with `adapter` merged in (and
-    `list_end` noted, see `write_adapted`).
+def convert_gguf(source: Path, folder: Path, progress: Progress, adapter: Path | None = None) -> None:
+    """Write the checkpoint of `source` into the existing, empty `folder`: in fp32, or with `adapter` merged in.
 
     Peak memory is the mapped file plus a few blocks of rows. Raises ModelUnsupported, WeightsMismatch.
     """
@@ -47,7 +44,7 @@ def convert_gguf(
         if adapter is None:
             write_tensors(folder / WEIGHTS, sources)
         else:
-            write_adapted(folder, sources, adapter, list_end)
+            write_adapted(folder, sources, adapter)
     finally:
         progress.finish()
 

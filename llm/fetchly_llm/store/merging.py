@@ -14,17 +14,9 @@ from fetchly_llm.store.model_store import ModelStore
 
 
 def merge_into(
-    store: ModelStore,
-    reference: str,
-    adapter: Path,
-    output: Path,
-    progress: Progress,
-    *,
-    offline: bool,
-    list_end: float = 0.0,
+    store: ModelStore, reference: str, adapter: Path, output: Path, progress: Progress, *, offline: bool
 ) -> None:
-    """Merge `adapter` into the model `reference`, as the new folder `output`; `list_end` is what the model adds to the
-    ends of lists, in nats.
+    """Merge `adapter` into the model `reference`, as the new folder `output`.
 
     Raises RequestInvalid where the folder is there already or cannot be written, WeightsMismatch where the adapter was
     trained on another model, and what the store raises.
@@ -39,7 +31,7 @@ def merge_into(
         raise RequestInvalid(f"{output} cannot be written: {error.strerror or error}") from None
     try:
         os.chmod(part, 0o755)
-        adapt_folder(base.path, part, adapter, progress, list_end)
+        adapt_folder(base.path, part, adapter, progress)
         os.replace(part, output)
     finally:
         shutil.rmtree(part, ignore_errors=True)

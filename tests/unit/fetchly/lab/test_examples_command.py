@@ -29,6 +29,7 @@ def run(monkeypatch: pytest.MonkeyPatch) -> Callable[..., int]:
     def call(*datasets: Path, **options: Any) -> int:
         defaults = {"output": None, "split": "train", "limit": None, "variants": 1, "structured": 0.5, "budget": None}
         more = {
+            "skip": 0,
             "silent": 0.0,
             "longest_answer": 1024,
             "seed": 0,
@@ -54,6 +55,21 @@ def test_examples_go_to_the_file_and_the_summary_to_stderr(
     assert captured.out == ""
     summary = json.loads(captured.err)
     assert (summary["pages"], summary["examples"]) == (3, 6)
+
+
+def test_the_pages_after_a_sample_are_the_others(tmp_path: Path, run: Callable[..., int]) -> None:
+    dataset(tmp_path / "things", *(gold(number) for number in range(1, 6)))
+    taken = []
+    for skip, limit in ((0, 2), (2, 2), (4, 2), (0, None), (3, None)):
+        file = tmp_path / f"{skip}-{limit}.jsonl"
+        assert run(tmp_path / "things", output=file, skip=skip, limit=limit) == 0
+        taken.append([json.loads(line)["id"] for line in file.read_text().splitlines()])
+    assert taken[0] + taken[1] + taken[2] == taken[3]
+    assert len(set(taken[3])) == 5
+    assert taken[4] == taken[3][3:]
+    with pytest.raises(ConfigurationError, match="--skip 5 leaves no page"):
+        run(tmp_path / "things", output=tmp_path / "none.jsonl", skip=5)
+    assert not (tmp_path / "none.jsonl").exists()
 
 
 def test_without_a_file_examples_go_to_stdout(

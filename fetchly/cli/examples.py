@@ -49,7 +49,7 @@ def examples(
         try:
             maker = ExampleMaker(generator, reader.read, options)
             for dataset in opened:
-                records = dataset.records(None if limit is None else skip + limit)[skip:]
+                records = dataset.records()[skip:][:limit]
                 if not records:
                     raise ConfigurationError(f"--skip {skip} leaves no page", where=dataset.name, hint="skip fewer")
                 with DatasetProgress(dataset.name, len(records), quiet) as progress:

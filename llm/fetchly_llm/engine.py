@@ -143,7 +143,7 @@ class Engine:
 
     @cached_property
     def _draft_tokens(self) -> DraftTokens:
-        return DraftTokens(self._grammars.spellings, self._backend.config.vocab_size)
+        return DraftTokens(self.tokenizer.token_of_spelling, self._backend.config.vocab_size)
 
     def _check_open(self) -> None:
         if self._closed:

@@ -8,7 +8,7 @@ out, the target still writes.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,17 +18,16 @@ _STRUCTURE = frozenset(b' "[]{},:.')
 
 
 class DraftTokens:
-    """Facts about the tokens of one vocabulary; made once for a tokenizer. `size` is that of the model's logits."""
+    """Facts about the ordinary tokens of one vocabulary, by what they spell; made once for a tokenizer. `size` is that
+    of the model's logits."""
 
-    def __init__(self, spellings: Sequence[bytes], size: int) -> None:
-        ids = {spelling: token for token, spelling in reversed(list(enumerate(spellings))) if spelling}
+    def __init__(self, ids: Mapping[bytes, int], size: int) -> None:
         self._other = np.arange(size, dtype=np.int64)
         self._always = np.zeros(size, dtype=np.bool_)
-        for token, spelling in enumerate(spellings):
+        for spelling, token in ids.items():
             other = spelling[1:] if spelling[:1] == b" " else b" " + spelling
             self._other[token] = ids.get(other, token)
-            self._always[token] = len(spelling) == 1 or (bool(spelling) and _STRUCTURE.issuperset(spelling))
-        self._always[[ids[literal] for literal in _LITERALS if literal in ids]] = True
+            self._always[token] = len(spelling) == 1 or spelling in _LITERALS or _STRUCTURE.issuperset(spelling)
 
     def vocabulary(self, prompt_ids: Iterable[int]) -> DraftVocabulary:
         """Of a sequence that begins with a prompt."""

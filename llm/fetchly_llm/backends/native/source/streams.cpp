@@ -128,8 +128,11 @@ void Streams::score(const StreamPass& pass, int rows) {
     choices_ = chosen ? pass.choices : model_.vocab;
     stride_ = blocks_of(choices_) * kBlock;
     tiles_.clear();
-    for (int i = 0; chosen != nullptr && i < choices_; i++)
+    places_.clear();
+    for (int i = 0; chosen != nullptr && i < choices_; i++) {
         if (i == 0 || chosen[i] / kLanes != tiles_.back()) tiles_.push_back(chosen[i] / kLanes);
+        places_.push_back((int32_t(tiles_.size()) - 1) * kLanes + chosen[i] % kLanes);
+    }
     const int tiles = chosen ? int(tiles_.size()) : head.tiles, width = tiles * kLanes;
     if (logits_.size() < size_t(rows) * size_t(stride_)) logits_ = Buffer<float>(size_t(rows) * size_t(stride_));
     if (scores_.size() < size_t(rows) * size_t(width)) scores_ = Buffer<float>(size_t(rows) * size_t(width));
@@ -138,10 +141,7 @@ void Streams::score(const StreamPass& pass, int rows) {
         const float* scores = scores_.data() + int64_t(row) * width;
         float* logits = logits_.data() + int64_t(row) * stride_;
         if (chosen == nullptr) std::copy(scores, scores + choices_, logits);
-        for (int i = 0, tile = 0; chosen != nullptr && i < choices_; i++) {
-            while (tiles_[size_t(tile)] != chosen[i] / kLanes) tile++;
-            logits[i] = scores[tile * kLanes + chosen[i] % kLanes];
-        }
+        for (const int32_t place : places_) *logits++ = scores[place];
     }
 }
 

@@ -87,7 +87,7 @@ private:
     std::vector<float> ones_;
     Plan tree_, plan_;
     std::vector<int32_t> rows_;  // 0, 1, ...
-    std::vector<int32_t> tiles_;  // of the head, that a pass reads
+    std::vector<int32_t> tiles_, places_;  // of the head, that a pass reads; of its choices in what comes of them
     int choices_ = 0, stride_ = 0;  // of a pass: tokens that it chooses from, and a row of their logits
     Buffer<float> keys_, values_, logits_, scores_;
     Buffer<float> after_, before_;  // [token][markov rank]: P1 E[token] and P2 E[token]
